@@ -73,7 +73,8 @@ def _header(kernel: Kernel, values: Mapping[str, int]) -> str:
     head += f" for {escape(at)}" if at else ""
     hint = (
         "Point at a statement, or reach it with the Tab key: its lines are marked in all stages, "
-        "the loops around them more faintly. A click or Enter keeps the marks, Escape removes them."
+        "and more faintly the loops around them and what they are computed in. A click or Enter keeps the "
+        "marks, Escape removes them."
     )
     return f"<header>{head}</small></h1><p>{hint}</p></header>"
 

@@ -88,6 +88,7 @@ def schedule_trees(
 
 def _schedule(kernel: Kernel, values: Mapping[str, int], statements: Statements) -> Iterable[Row]:
     found, origins, _ = schedule_trees(kernel, values)
+    statements = statements.compiled(kernel.program(values), origins)
     if not found:
         yield from map(Row, kernel.inspect("schedule", **values).splitlines())
     for tree in found:
@@ -104,4 +105,5 @@ def _line(node: Node, depth: int) -> Line:
 
 def _compiled(kernel: Kernel, values: Mapping[str, int], statements: Statements, stage: str) -> Iterable[Row]:
     compiled = kernel.specialize(**values)
+    statements = statements.compiled(kernel.program(values), compiled.origins)
     return [statements.row(line, compiled.origins) for line in compiled.lines(stage)]

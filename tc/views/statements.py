@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from tc.errors import Span
+from tc.ir.expr import Call, walk
 from tc.ir.lines import Line
+from tc.ir.program import Program
 from tc.kernel import Kernel
 
 
 @dataclass(frozen=True, slots=True)
 class Statements:
     """The places of a kernel's statements in its source, in the order of the text.  A number is a position in
-    this list; a def that is called twice has its statements once."""
+    this list; a def that is called twice has its statements once.
+
+    `inlined` has those that are computed where another statement, the key, reads them.
+    """
 
     spans: tuple[Span, ...]
+    inlined: Mapping[int, frozenset[int]] = field(default_factory=dict[int, frozenset[int]])
 
     @staticmethod
     def of(kernel: Kernel) -> Statements:
@@ -39,8 +45,33 @@ class Statements:
     def row(self, line: Line, origins: Mapping[str, Span]) -> Row:
         """A line with the numbers of its statements, where its stages come from `origins`."""
         own, around = (self._numbers(names, origins) for names in (line.stages, line.around))
-        # What holds one statement only is part of it.
-        return Row(line.text, own or around) if len(around) == 1 else Row(line.text, own, around)
+        if len(around) == 1:  # what holds one statement only is part of it
+            own, around = own or around, ()
+        inside = {i for n in (*own, *around) for i in self.inlined.get(n, ())}
+        return Row(line.text, own, tuple(sorted({*around, *inside} - {*own})))
+
+    def compiled(self, program: Program, origins: Mapping[str, Span]) -> Statements:
+        """The same, with those of `program` that no stage of a compile is of, given the origins of its
+        stages."""
+        left = {self.number(span) for span in origins.values()}
+        buffers = program.func_buffers
+        readers: dict[int, set[int]] = {}
+        for s in program.stages:
+            reads = {buffers.get(e.name) for e in walk(s.value) if isinstance(e, Call)}
+            reader = self.number(s.span)
+            for w in program.stages:
+                written = self.number(w.span)
+                if reader is not None and written is not None and buffers[w.func] in reads:
+                    readers.setdefault(written, set()).add(reader)
+        inlined: dict[int, set[int]] = {}
+        for gone in {*range(len(self.spans))} - left:
+            reached, new = set[int](), {gone}
+            while new:
+                reached |= new
+                new = {r for n in new if n not in left for r in readers.get(n, ())} - reached
+            for n in reached & left:
+                inlined.setdefault(n, set()).add(gone)
+        return replace(self, inlined={n: frozenset(found) for n, found in inlined.items()})
 
     def _numbers(self, stages: Iterable[str], origins: Mapping[str, Span]) -> tuple[int, ...]:
         found = {self.number(origins.get(s)) for s in stages}

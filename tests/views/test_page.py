@@ -12,6 +12,8 @@ import pytest
 
 import tc
 from tc.ir.lines import joined
+from tc.views.panels import panels
+from tc.views.statements import Statements
 from tests.browser import Page, browser
 
 NORM = """
@@ -142,6 +144,26 @@ def test_lines_are_the_text_that_is_shown(case: str) -> None:
         assert named <= one.origins.keys()
         if stage == "code":  # every stage that has loops has code
             assert named >= {s for line in one.lines("loops") for s in line.stages}
+
+
+def test_what_is_computed_where_it_is_read_is_marked_there() -> None:
+    source = """def f(float(H,W) x) -> (y) {
+      t(i,j) = x(i,j) + x(i,j+1)
+      u(i,j) = t(i,j) * 2
+      y(i,j) = u(i,j) + u(i+1,j)
+    }"""
+    kernel, sizes = tc.compile(source, "cpu"), {"H": 1000, "W": 2000}
+    assert "computed where they are read: u\n" in kernel.inspect("choice", **sizes)
+    found = {p.name: p.rows for p in panels(kernel, sizes, Statements.of(kernel))}
+    row = next(r for r in found["loops"] if r.text.lstrip().startswith("S2: "))
+    assert row.own == (2,) and row.around == (1,)
+    assert all({0, 1, 2} <= {n for r in found[s] for n in (*r.own, *r.around)} for s in ("schedule", "code"))
+    assert not any(r.around for r in found["ir"])
+    # What is read by a statement that is gone itself is where that one is.
+    program, statements = kernel.program(sizes), Statements.of(kernel)
+    only = {"S2": program.origins["S2"]}
+    assert statements.compiled(program, only).inlined == {2: {0, 1}}
+    assert statements.compiled(program, program.origins).inlined == {}
 
 
 def test_a_page_without_sizes_says_what_is_missing() -> None:

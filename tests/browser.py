@@ -10,7 +10,7 @@ import base64
 import json
 import os
 import shutil
-import subprocess
+import signal
 import tempfile
 import time
 from collections.abc import Generator
@@ -153,25 +153,28 @@ def browser() -> Generator[Page]:
     reads, to_write = os.pipe()
     ends = [fcntl(end, F_DUPFD_CLOEXEC, 10) for end in (to_read, to_write)]
 
-    def connect() -> None:
-        os.dup2(ends[0], 3)  # where the browser reads
-        os.dup2(ends[1], 4)  # and writes
-
+    # Not by `subprocess`: its `preexec_fn` forks, of which JAX complains.
     with tempfile.TemporaryDirectory(prefix="tc-browser-", ignore_cleanup_errors=True) as profile:
-        process = subprocess.Popen(
-            [command, *_FLAGS, f"--user-data-dir={profile}"],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            close_fds=False, preexec_fn=connect, start_new_session=True,
-        )  # fmt: skip
+        nothing = [(os.POSIX_SPAWN_OPEN, n, os.devnull, os.O_RDWR, 0) for n in range(3)]
+        pipes = [(os.POSIX_SPAWN_DUP2, ends[0], 3), (os.POSIX_SPAWN_DUP2, ends[1], 4)]
+        arguments = [command, *_FLAGS, f"--user-data-dir={profile}"]
+        process = os.posix_spawn(command, arguments, os.environ, file_actions=[*nothing, *pipes], setpgroup=0)
         for end in (to_read, to_write, *ends):
             os.close(end)
         try:
             yield Page(writes, reads)
         finally:
-            os.close(writes)
+            os.close(writes)  # which ends the browser
             os.close(reads)
-            try:
-                process.wait(10)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
+            _wait(process)
+
+
+def _wait(process: int) -> None:
+    """Wait until the browser has ended, and end it if it does not."""
+    end = time.monotonic() + 10
+    while time.monotonic() < end:
+        if os.waitpid(process, os.WNOHANG)[0]:
+            return
+        time.sleep(0.02)
+    os.killpg(process, signal.SIGKILL)
+    os.waitpid(process, 0)

@@ -45,6 +45,7 @@ from .emit.expressions import CHEAP_FUNCTIONS
 from .emit.interleave import INTERLEAVED_COPIES
 from .emit.kernel import KERNEL, emit
 from .notices import notices
+from .search.cache_tiles import TASK_CYCLES
 from .search.choose import Rankings, choose, predicted
 from .search.nontemporal import nontemporal_results
 from .search.size_variants import Plan, SizeVariant, size_variants
@@ -160,7 +161,8 @@ def _variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState
 
         def cycles(p: Plan) -> float:
             regions = tile_plan.regions(state.program, p.groups, typical)
-            return predicted(state.polyhedra, regions, p.chosen, state.machine, typical)
+            starts = TASK_CYCLES * len(regions)  # threads start for each, and wait for the last
+            return starts + predicted(state.polyhedra, regions, p.chosen, state.machine, typical)
 
         return other if cycles(other) < _APART * cycles(first) else first
 

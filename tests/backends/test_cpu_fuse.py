@@ -32,6 +32,11 @@ SUMS = "n[S0 S2 k+[S1 S3] S4 S5]"  # the data are read once
 CHANNELS = "c[S0 nn+ hh_ww+[S1] S2 S3 nn+ hh_ww+[S4] S5 n h_w[S6]]"
 LAYERS = "b[o[S0 n+[S1] S2] p[S3 o+[S4] S5] q[S6 p+[S7] S8]]"
 EACH_LAYER = "b o[S0 n+[S1] S2] b p[S3 o+[S4] S5] b q[S6 p+[S7] S8]"
+CELL = """def cell(float(B,I) x, float(B,H) h, float(4,H,I) u, float(4,H,H) w) -> (g, s) {
+  g(n,k,o) +=! x(n,i) * u(k,o,i)
+  g(n,k,o) += h(n,i) * w(k,o,i)
+  s(n,o) = sigmoid(g(n,0,o)) * tanh(g(n,1,o))
+}"""
 
 FUSED: list[tuple[str, str, dict[str, int], dict[str, int], str]] = [
     ("soft-max, few short rows", SOFTMAX, {"N": 8, "D": 32}, {}, ROWS),
@@ -59,10 +64,14 @@ FUSED: list[tuple[str, str, dict[str, int], dict[str, int], str]] = [
     ("mlp", MLP3, {"B": 128, "N": 128, "O": 64, "P": 32, "Q": 2}, {}, LAYERS),
     # The weights of all layers do not stay in the cache from one row of the batch to the next.
     ("mlp, large", MLP3, {"B": 128, "N": 512, "O": 512, "P": 512, "Q": 512}, {}, EACH_LAYER),
+    # They would, but each layer packs its weights, which is predicted to be faster still.
     (
         "mlp, large, large cache", MLP3, {"B": 128, "N": 512, "O": 512, "P": 512, "Q": 512}, {"l2": 8 << 20},
-        LAYERS,
+        EACH_LAYER,
     ),
+    # Each product packs a factor of its own, which is worth more than to keep sums in registers for both.
+    ("two products", CELL, {"B": 64, "I": 256, "H": 256}, {}, "n k o[S0 i+[S1]] n k o[i+[S2]] n o[S3]"),
+    ("two small products", CELL, {"B": 4, "I": 8, "H": 8}, {}, "n o[k[S0 i+[S1] i+[S2]] S3]"),
     ("batch norm, small", BATCH_NORM, {"N": 2, "C": 4, "H": 4, "W": 4}, {}, CHANNELS),
     ("batch norm", BATCH_NORM, {"N": 32, "C": 64, "H": 56, "W": 56}, {}, CHANNELS),
     (

@@ -570,7 +570,7 @@ def _lowered(state: CpuState) -> LoweredKernel:
     return LoweredKernel(
         state.nest,
         shown,
-        state.temporaries_text + choice + state.spills,
+        state.transformations_text + choice + state.spills,
         state.text,
         state.program.instances,
         state.private,

@@ -371,7 +371,7 @@ def _lowered(state: GpuState, *, machine: bool = True) -> Lowered:
         return Lowered(state.nest, state.tree, state.tree, choice)
     taken = state.kernels
     choice = (
-        state.temporaries_text
+        state.transformations_text
         + taken.diagnostics
         + "".join(map(choice_text, taken.regions, taken.choices))
         + (f"machine: {machine_overrides.describe(state.target)}\n" if machine else "")

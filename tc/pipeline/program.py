@@ -71,7 +71,8 @@ class ProgramState:
 
     `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
     that it lost and gained, `prefixes` the tensors whose prefix reductions are done in chunks, `phases` those
-    whose reductions are apart for each residue.
+    whose reductions are apart for each residue, `divided` and `expanded` those whose sums lost divisors and
+    zero points.
     """
 
     program: Program
@@ -81,13 +82,17 @@ class ProgramState:
     operands: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
+    divided: tuple[str, ...] = ()
+    expanded: tuple[str, ...] = ()
 
     @property
-    def temporaries_text(self) -> str:
-        """A line for the temporaries that were lost, one for those that were gained, and one for prefixes."""
+    def transformations_text(self) -> str:
+        """A line for each kind of transformation that changed the program."""
         lines = (
             ("a reduction for each residue", self.phases),
             ("prefix reductions in chunks", self.prefixes),
+            ("divided after the sum, which rounds otherwise", self.divided),
+            ("zero points after the sum", self.expanded),
             ("computed where they are read", self.inlined),
             ("computed once, before they are read", self.operands),
         )
@@ -130,11 +135,13 @@ def _prefixes(state: P) -> P:
 
 
 def _divisors(state: P) -> P:
-    return replace(state, program=divisors.divide_after(state.program))
+    program, names = divisors.divide_after(state.program)
+    return replace(state, program=program, divided=names)
 
 
 def _zero_points(state: P) -> P:
-    return replace(state, program=zero_points.expand(state.program))
+    program, names = zero_points.expand(state.program)
+    return replace(state, program=program, expanded=names)
 
 
 def _inline(state: P) -> P:

@@ -18,17 +18,19 @@ from tc.ir.program import Domain, Program, Stage, fresh
 _LEAST = 4  # instances of a sum, for which a pass over its results pays
 
 
-def divide_after(program: Program) -> Program:
+def divide_after(program: Program) -> tuple[Program, tuple[str, ...]]:
     """`program` with the divisors of sums that start from 0 behind them, where no instance of a sum changes
-    them and each sum has some instances."""
+    them and each sum has some instances; and the tensors whose sums these are."""
     stages: list[Stage] = []
     names = {s.name for s in program.stages}
+    divided: list[str] = []
     for before, s in zip((None, *program.stages), program.stages, strict=False):
         found = _split(program, before, s)
         if found is None:
             stages.append(s)
             continue
         value, divisors = found
+        divided.append(program.func_buffers[s.func])
         name = fresh(f"{s.name}d", names)
         names.add(name)
         pure = tuple(v for v in s.domain.vars if v.kind == "pure")
@@ -37,9 +39,7 @@ def divide_after(program: Program) -> Program:
             result = Div(result, d)
         stages.append(replace(s, value=value))
         stages.append(replace(s, name=name, op=None, value=result, domain=Domain(pure)))
-    if len(stages) == len(program.stages):
-        return program
-    return replace(program, stages=tuple(stages))
+    return (replace(program, stages=tuple(stages)) if divided else program), tuple(divided)
 
 
 def _split(program: Program, before: Stage | None, s: Stage) -> tuple[Expr, list[Expr]] | None:

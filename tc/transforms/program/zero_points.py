@@ -26,13 +26,16 @@ class _Factor:
     zero: Expr | None
 
 
-def expand(program: Program) -> Program:
-    """`program` with the zero points of products of 8- and 16-bit integers in int32 behind the sums."""
+def expand(program: Program) -> tuple[Program, tuple[str, ...]]:
+    """`program` with the zero points of products of 8- and 16-bit integers in int32 behind the sums, and the
+    tensors whose sums these are."""
+    names: list[str] = []
     for before, s in zip((None, *program.stages), program.stages, strict=False):
         factors = _factors(program, before, s)
         if factors is not None:
+            names.append(program.func_buffers[s.func])
             program = _expanded(program, s, *factors)
-    return program
+    return program, tuple(names)
 
 
 def _factors(program: Program, before: Stage | None, s: Stage) -> tuple[_Factor, _Factor] | None:

@@ -284,7 +284,7 @@ class StatementResolver:
         scope = self.scope
         scope.read.add(name)
         tensor = scope.tensors.get(name)
-        if tensor is None and name != self.target_name:
+        if tensor is None and (name != self.target_name or name not in scope.returns):
             tensor = scope.recurrent.get(name)
         if tensor is None and name in scope.predeclared:
             tensor = scope.predeclared[name]

@@ -92,6 +92,14 @@ def seidel(x: Array, steps: int) -> Array:
     return x
 
 
+def both_ways(x: Array) -> Array:
+    p, q = np.zeros_like(x), np.zeros_like(x)
+    for j in range(x.shape[1]):
+        p[:, j] = x[:, j] + (p[:, j - 1] if j else 0) + (p[:, j - 2] if j > 1 else 0)
+        q[:, j] = x[:, j + 1 :].sum(1)
+    return p + q
+
+
 CASES = {
     "recurrent network": Case(
         """def f(float(T,D) x, float(H,D) U, float(H,H) W, float(H) h0) -> (h) {
@@ -234,6 +242,15 @@ CASES = {
         }""",
         lambda g: (integers(g, 13, dtype="i4"),),
         lambda x: sum(int(x[i] > x[j]) for i in range(13) for j in range(i + 1, 13)),
+    ),
+    "a recurrence that a guard starts": Case(
+        """def f(float(N,M) x) -> (y) {
+          for j in 0:M { p(i,j) = x(i,j) + (j >= 1 ? p(i,j-1) : 0) + (j >= 2 ? p(i,j-2) : 0) }
+          for j in M-1:-1:-1 { q(i,j) = (j < M-1 ? x(i,j+1) + q(i,j+1) : 0) }
+          y(i,j) = p(i,j) + q(i,j)
+        }""",
+        lambda g: (integers(g, 7, 9),),
+        both_ways,
     ),
     "a call inside": Case(
         """
@@ -378,6 +395,12 @@ def test_halide_refuses_loops_by_name() -> None:
             "which nothing has defined before",
         ),
         ("h(0) = x(0) for t in 2:N { h(t) = x(t) }", "TC0228", "no statement defines h\\(1\\)"),
+        ("for t in 0:N { p(t) = x(t) + p(t) } h(i) = p(i) + 0", "TC0228", "which nothing has defined before"),
+        (
+            "for t in 0:N { p(t) = x(t) + (t < N-1 ? p(t+1) : 0) } h(i) = p(i) + 0",
+            "TC0228",
+            "which nothing has defined before",
+        ),
         ("for N in 0:3 { h(N) = x(N) }", "TC0204", "'N' is a size"),
         ("for t in 0:N { for t in 0:2 { h(t) = x(t) } }", "TC0204", "a loop around this one"),
         ("for x in 0:N { h(x) = 1 }", "TC0204", "'x' is a tensor"),

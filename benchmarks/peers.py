@@ -7,6 +7,7 @@ workload.  All are called the same way: arrays in, results allocated by the call
 from __future__ import annotations
 
 import os
+import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.spellings import alternatives, families
+from benchmarks.spellings import alternatives, families, in_c, spelling
 from benchmarks.workloads.model import Workload
 
 Call = Callable[..., Any]
@@ -68,9 +69,9 @@ class Made:
     details: Callable[[], dict[str, Any]] = dict  # what else is known after the first call
 
 
-def spelled(module: Any, workload: Workload, suffix: str = "") -> Call:
+def spelled(library: str, workload: Workload, suffix: str = "") -> Call:
     """A library's spelling of a workload, the workload's constants given."""
-    function = getattr(module, workload.family + suffix)
+    function = spelling(library, workload.family + suffix)
     return partial(function, *workload.constants) if workload.constants else function
 
 
@@ -141,6 +142,9 @@ class Halide(Tc):
             "halide", {"autoschedule": scheduler}, f"halide-{scheduler.rstrip('0123456789').lower()}"
         )
 
+    def handles(self, workload: Workload) -> bool:
+        return not re.search(r"\bfor \w+ in\b", workload.source)  # sequential loops, which it refuses
+
 
 class Torch(Contestant):
     """PyTorch eager, in its first spelling or the other one (`+`: mostly channels last)."""
@@ -162,9 +166,9 @@ class Torch(Contestant):
         from benchmarks.spellings import with_torch
 
         if not self.other:
-            return (lambda *tensors: tensors), spelled(with_torch, workload)
+            return (lambda *tensors: tensors), spelled("torch", workload)
         prepare = with_torch.PREPARE.get(workload.family, lambda *tensors: tensors)
-        return prepare, spelled(with_torch, workload, "_alt")
+        return prepare, spelled("torch", workload, "_alt")
 
     def make(self, workload: Workload) -> Made:
         import torch
@@ -215,10 +219,8 @@ class Jax(Contestant):
     def make(self, workload: Workload) -> Made:
         import jax
 
-        from benchmarks.spellings import with_jax
-
         jax.config.update("jax_enable_x64", any(a.dtype == "float64" for a in workload.inputs))
-        jitted, wait = jax.jit(spelled(with_jax, workload)), jax.block_until_ready
+        jitted, wait = jax.jit(spelled("jax", workload)), jax.block_until_ready
         return Made(
             lambda arrays: tuple(wait(jax.numpy.asarray(a)) for a in arrays),
             lambda *args: wait(jitted(*args)),
@@ -233,9 +235,7 @@ class NumPy(Contestant):
         return workload.family in families("numpy") and not any(a.dtype == "float16" for a in workload.inputs)
 
     def make(self, workload: Workload) -> Made:
-        from benchmarks.spellings import with_numpy
-
-        return Made(tuple, spelled(with_numpy, workload))
+        return Made(tuple, spelled("numpy", workload))
 
 
 class Numba(Contestant):
@@ -259,9 +259,28 @@ class Numba(Contestant):
         warm(1000)
 
     def make(self, workload: Workload) -> Made:
-        from benchmarks.spellings import with_numba
+        return Made(tuple, spelled("numba", workload))
 
-        return Made(tuple, spelled(with_numba, workload))
+
+class Clang(Contestant):
+    """The C of a workload, made by clang with -O3; Polly tiles it and makes it parallel."""
+
+    def __init__(self, *, polly: bool = False) -> None:
+        self.name, self.polly = "polly" if polly else "clang", polly
+
+    def handles(self, workload: Workload) -> bool:
+        return in_c(workload.family) is not None
+
+    def make(self, workload: Workload) -> Made:
+        from benchmarks import native
+
+        made: list[Call] = []
+
+        def first(*args: Any) -> Any:
+            made.append(native.compiled(workload, self.polly))
+            return made[0](*args)
+
+        return Made(tuple, _First(first, lambda: made[0]))
 
 
 class Judge(Torch):
@@ -271,17 +290,24 @@ class Judge(Torch):
         super().__init__("judge")
 
     def make(self, workload: Workload) -> Made:
+        if workload.judge == "numpy":
+            return Made(lambda arrays: tuple(_wide(a) for a in arrays), spelled("numpy", workload))
         import torch
 
         from benchmarks.spellings import with_torch
 
-        call = with_torch.TRUTH.get(workload.family) or spelled(with_torch, workload)
+        call = with_torch.TRUTH.get(workload.family) or spelled("torch", workload)
 
         def wide(array: np.ndarray) -> Any:
             tensor = torch.from_numpy(array)
             return tensor.double() if tensor.is_floating_point() else tensor
 
         return Made(lambda arrays: tuple(wide(a) for a in arrays), call, numpy=lambda t: t.numpy())
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """Floats and complex numbers in their widest type."""
+    return array.astype({"f": np.float64, "c": np.complex128}.get(array.dtype.kind, array.dtype))
 
 
 class _First:
@@ -306,8 +332,8 @@ JUDGE = Judge()
 
 
 def contestants(backend: str | None = None, isa: str = "") -> dict[str, Contestant]:
-    """Every contestant by name, `tc` first.  Halide's code is for the machine it is on: where an instruction
-    set is given, it does not contend."""
+    """Every contestant by name, `tc` first.  Halide's and clang's code is for the machine it is on: where an
+    instruction set is given, they do not contend."""
     found: list[Contestant] = [
         Tc(backend or "cpu", {"isa": isa} if isa else None),
         Torch(),
@@ -319,6 +345,7 @@ def contestants(backend: str | None = None, isa: str = "") -> dict[str, Contesta
         Jax(),
         NumPy(),
         Numba(),
+        *(() if isa else (Clang(), Clang(polly=True))),
         *(() if isa else (Halide("Mullapudi2016"), Halide("Adams2019"))),
         JUDGE,
     ]
@@ -329,6 +356,10 @@ def available(name: str) -> str | None:
     """Why a contestant cannot run here, or None; looks for its package without loading it."""
     import importlib.util
 
+    if name in ("clang", "polly"):
+        from benchmarks import native
+
+        return native.missing(name == "polly")
     package = {"torch": "torch", "inductor": "torch", "jax": "jax", "numba": "numba"}
     needed = package.get(name.split("-")[0].rstrip("+"))
     if needed and importlib.util.find_spec(needed) is None:

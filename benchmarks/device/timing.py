@@ -12,7 +12,6 @@ the code and measures nothing.
 from __future__ import annotations
 
 import gc
-import importlib
 import math
 import statistics
 import time
@@ -66,7 +65,7 @@ def tensors(workload: Workload, seed: int = 1) -> list[Any]:
 
 def truth(workload: Workload, inputs: Sequence[Any]) -> list[Any]:
     """The results in float64."""
-    call = with_torch.TRUTH.get(workload.family) or spelled(with_torch, workload)
+    call = with_torch.TRUTH.get(workload.family) or spelled("torch", workload)
     return _list(call(*(x.double() if x.is_floating_point() else x for x in inputs)))
 
 
@@ -287,21 +286,20 @@ def contestants(workload: Workload, inputs: Sequence[Any]) -> dict[str, Callable
     def add(name: str, call: Callable[..., Any], args: Sequence[Any]) -> None:
         found[name] = lambda: call(*args)
 
-    plain = spelled(with_torch, workload)
+    plain = spelled("torch", workload)
     modes = {"inductor": None} | (
         {"inductor-max": "max-autotune-no-cudagraphs"} if workload.family in AUTOTUNED else {}
     )
     add("torch", plain, inputs)
     if workload.family in alternatives("torch"):
-        add("torch+", spelled(with_torch, workload, "_alt"), _prepared(workload, inputs))
+        add("torch+", spelled("torch", workload, "_alt"), _prepared(workload, inputs))
     for name, mode in modes.items():
         add(name, torch.compile(plain, dynamic=False, mode=mode), inputs)
     if workload.family in alternatives("torch"):
-        other = torch.compile(spelled(with_torch, workload, "_alt"), dynamic=False)
+        other = torch.compile(spelled("torch", workload, "_alt"), dynamic=False)
         add("inductor+", other, _prepared(workload, inputs))
     if ON_GPU and has_triton() and workload.family in families("triton"):
-        with_triton = importlib.import_module("benchmarks.spellings.with_triton")
-        add("triton", spelled(with_triton, workload), inputs)
+        add("triton", spelled("triton", workload), inputs)
     return found
 
 

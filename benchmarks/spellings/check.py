@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from typing import Any
 
 from benchmarks.peers import spelled
@@ -23,14 +22,13 @@ def differences(library: str) -> dict[str, float]:
     """By family the largest difference, over the largest element of the results or 1."""
     import torch
 
-    module, torchs = (import_module(f"benchmarks.spellings.with_{n}") for n in (library, "torch"))
     out: dict[str, float] = {}
     for case in select():
         w = case.workload(tiny=True)
         if w.family in out or w.family not in families(library):
             continue
         arrays = [torch.from_numpy(a) for a in w.arrays().values()]
-        found, wanted = (_results(spelled(m, w), arrays) for m in (module, torchs))
+        found, wanted = (_results(spelled(n, w), arrays) for n in (library, "torch"))
         pairs = [(a.double(), b.double()) for a, b in zip(found, wanted, strict=True) if b.numel()]
         size = max((float(b.abs().max()) for _, b in pairs), default=1.0)
         worst = max((float((a - b).abs().max()) for a, b in pairs), default=0.0)

@@ -15,6 +15,7 @@ from benchmarks.workloads import rowwise as r
 from benchmarks.workloads import streaming as s
 from benchmarks.workloads.general import GENERAL
 from benchmarks.workloads.model import Case
+from benchmarks.workloads.polybench import POLYBENCH
 
 REPORT = (
     Case("report", c.tmm, (128, 32, 256), (3, 5, 4)),
@@ -112,6 +113,6 @@ PROGRAMS = (
 )
 
 CASES = REPORT + MORE
-GROUPS = {"report": REPORT, "more": MORE, "programs": PROGRAMS}
+GROUPS = {"report": REPORT, "more": MORE, "programs": PROGRAMS, "polybench": POLYBENCH}
 
-FAMILIES = {f.__name__: f for f in (*(case.family for case in CASES + PROGRAMS), *GENERAL)}
+FAMILIES = {f.__name__: f for f in (*(case.family for case in CASES + PROGRAMS + POLYBENCH), *GENERAL)}

@@ -10,17 +10,23 @@ from typing import Any, Literal
 import numpy as np
 
 Kind = Literal["compute", "memory", "gather"]
-Group = Literal["report", "more", "programs", "drawn"]
+Group = Literal["report", "more", "programs", "polybench", "loops", "drawn"]
+Fill = Literal["uniform", "dominant", "positive definite", "small", "decaying"]
 
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """An input: floats are uniform in [-1, 1), integers in [0, below) or, without a bound, in [-8, 8)."""
+    """An input: floats are uniform in [-1, 1), integers in [0, below) or, without a bound, in [-8, 8).
+
+    `fill` makes of these floats a matrix that its diagonal dominates, one that is also symmetric, numbers
+    whose sum is small (each over the extent of the last dimension), or factors in [0.5, 1.5).
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str = "float32"
     below: int | None = None
+    fill: Fill = "uniform"
 
     @property
     def nbytes(self) -> int:
@@ -33,12 +39,28 @@ class Array:
         if dtype.kind in "iu":
             low, high = (-8, 8) if self.below is None else (0, self.below)
             return rng.integers(low, high, self.shape, dtype=dtype)
+        if dtype.kind == "c":
+            parts = rng.random((*self.shape, 2)) * 2 - 1
+            return parts.astype(f"f{dtype.itemsize // 2}").view(dtype)[..., 0]
         if dtype == np.float64:
-            return rng.random(self.shape) * 2 - 1
+            return self._filled(rng.random(self.shape) * 2 - 1)
         out = rng.random(self.shape, dtype=np.float32)
         out *= 2
         out -= 1
-        return out.astype(dtype, copy=False)
+        return self._filled(out.astype(dtype, copy=False))
+
+    def _filled(self, x: np.ndarray) -> np.ndarray:
+        """Uniform numbers made what `fill` says."""
+        if self.fill == "uniform":
+            return x
+        if self.fill == "small":
+            return x / x.dtype.type(self.shape[-1])
+        if self.fill == "decaying":
+            return x * x.dtype.type(0.5) + x.dtype.type(1)
+        if self.fill == "positive definite":
+            x = (x + x.T) / 2
+        x[np.diag_indices(min(x.shape))] += x.dtype.type(x.shape[-1])
+        return x
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +72,9 @@ class Workload:
     which only some rows are read to the bytes of those; all others are read whole, and results written, once.
     `rotate` names the inputs that differ from call to call, so that look-ups do not find their rows cached.
     `terms` is the length of the longest sum: rounding errors may grow with its root.  `constants` are what
-    spellings take before the inputs; `result_bytes` is known of families that are said in indices.
+    spellings take before the inputs; `result_bytes` is known of families that are said in indices.  `results`
+    and `sizes` (by name) are what a spelling in C needs to know.  `judge` is the library whose spelling says
+    in float64 what results should be.
     """
 
     family: str
@@ -63,6 +87,9 @@ class Workload:
     rotate: tuple[str, ...] = ()
     constants: tuple[Any, ...] = ()
     result_bytes: int = 0
+    results: tuple[Array, ...] = ()
+    sizes: tuple[tuple[str, int], ...] = ()
+    judge: Literal["torch", "numpy"] = "torch"
 
     def arrays(self, seed: int = 0) -> dict[str, np.ndarray]:
         return {a.name: a.make(seed) for a in self.inputs}

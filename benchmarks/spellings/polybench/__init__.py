@@ -1,0 +1,1 @@
+"""How others spell the programs of PolyBench: NumPy, Numba, and C (a file a program)."""

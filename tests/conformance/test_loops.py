@@ -114,6 +114,18 @@ CASES = {
         recurrent,
         exact=False,
     ),
+    "recurrent network of a batch": Case(
+        """def f(float(L,B,H) x, float(B,H) h0, float(H,H) w) -> (y) {
+          h(n,j) = h0(n,j)
+          for t in 0:L {
+            a(n,j) +=! h(n,k) * w(j,k)
+            h(n,j) = a(n,j) + x(t,n,j)
+            y(t,n,j) = h(n,j)
+          }
+        }""",
+        lambda g: (integers(g, 2, 3, 3), integers(g, 3, 3), integers(g, 3, 3)),
+        lambda x, h, w: np.stack([h @ w.T + x[0], (h @ w.T + x[0]) @ w.T + x[1]]),
+    ),
     "scan of rows": Case(
         """def f(float(T,D) a, float(T,D) x) -> (h) {
           h(0,d) = x(0,d)

@@ -192,10 +192,14 @@ def _touches(p: PromotedRegion, i: int, places: Mapping[str, _Place]) -> list[To
     unit, out = p.units[i], list[Touch]()
     kept = [k for k in p.private_arrays if k.nest == unit.nest]
     registers = {x.buffer for x in (*kept, *p.replicated)}
+    stored = {k.buffer for k in kept if k.store}
     for s in unit.statements:
         place = places[s]
         for a in p.scop.statement(s).accesses:
-            if a.kind == "update" or a.buffer in registers:  # it is the write's element; see `_transfers`
+            # An update's element is the write's.  A write to registers that are stored later counts as one of
+            # the element already, so that other threads read its old value before; see `_transfers`.
+            skipped = a.buffer in registers and not (a.kind == "write" and a.buffer in stored)
+            if a.kind == "update" or skipped:
                 continue
             own = a.kind == "read" or s not in p.partial_results
             step, threads = (Step.OWN, place.own) if own else (Step.RESULT, place.result)

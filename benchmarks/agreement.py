@@ -28,9 +28,10 @@ def compare(results: Sequence[np.ndarray], wanted: Sequence[Any], terms: int) ->
         scale = max(float(np.max(np.abs(w))), float(np.sqrt(terms)) if r.size == 1 else 0.0, 1e-30)
         allowed = 16 * float(np.finfo(r.dtype).eps) * float(np.sqrt(terms)) * scale
         # Element by element in pieces: results of 100 MB need no second copy in float64.
+        wide = np.complex128 if r.dtype.kind == "c" else np.float64
         flat, right = r.reshape(-1), w.reshape(-1)
         for at in range(0, flat.size, 1 << 20):
-            error = np.abs(flat[at : at + (1 << 20)].astype(np.float64) - right[at : at + (1 << 20)])
+            error = np.abs(flat[at : at + (1 << 20)].astype(wide) - right[at : at + (1 << 20)])
             if not float(error.max()) <= allowed:
                 where = np.unravel_index(at + int(np.argmax(error)), r.shape)
                 return (

@@ -1,12 +1,12 @@
 """Workloads: programs, inputs, work.  `CASES` are those of the tables, `PROGRAMS` a group beside them."""
 
-from benchmarks.workloads.cases import CASES, FAMILIES, GROUPS, MORE, POLYBENCH, PROGRAMS, REPORT
+from benchmarks.workloads.cases import CASES, FAMILIES, GROUPS, LOOPS, MORE, POLYBENCH, PROGRAMS, REPORT
 from benchmarks.workloads.drawn import draw
 from benchmarks.workloads.model import Array, Case, Workload
 
 __all__ = [
-    "CASES", "FAMILIES", "GROUPS", "MORE", "POLYBENCH", "PROGRAMS", "REPORT", "Array", "Case", "Workload",
-    "draw", "find", "select",
+    "CASES", "FAMILIES", "GROUPS", "LOOPS", "MORE", "POLYBENCH", "PROGRAMS", "REPORT", "Array", "Case",
+    "Workload", "draw", "find", "select",
 ]  # fmt: skip
 
 

@@ -14,6 +14,7 @@ from benchmarks.workloads import programs as p
 from benchmarks.workloads import rowwise as r
 from benchmarks.workloads import streaming as s
 from benchmarks.workloads.general import GENERAL
+from benchmarks.workloads.loops import LOOPS
 from benchmarks.workloads.model import Case
 from benchmarks.workloads.polybench import POLYBENCH
 
@@ -113,6 +114,8 @@ PROGRAMS = (
 )
 
 CASES = REPORT + MORE
-GROUPS = {"report": REPORT, "more": MORE, "programs": PROGRAMS, "polybench": POLYBENCH}
+GROUPS = {"report": REPORT, "more": MORE, "programs": PROGRAMS, "polybench": POLYBENCH, "loops": LOOPS}
 
-FAMILIES = {f.__name__: f for f in (*(case.family for case in CASES + PROGRAMS + POLYBENCH), *GENERAL)}
+FAMILIES = {
+    f.__name__: f for f in (*(case.family for case in CASES + PROGRAMS + POLYBENCH + LOOPS), *GENERAL)
+}

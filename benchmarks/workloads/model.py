@@ -11,7 +11,10 @@ import numpy as np
 
 Kind = Literal["compute", "memory", "gather"]
 Group = Literal["report", "more", "programs", "polybench", "loops", "drawn"]
-Fill = Literal["uniform", "dominant", "positive definite", "small", "decaying"]
+Fill = Literal[
+    "uniform", "dominant", "positive definite", "small", "decaying", "negative", "sorted", "roots of unity",
+    "reversed bits",
+]  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +22,9 @@ class Array:
     """An input: floats are uniform in [-1, 1), integers in [0, below) or, without a bound, in [-8, 8).
 
     `fill` makes of these floats a matrix that its diagonal dominates, one that is also symmetric, numbers
-    whose sum is small (each over the extent of the last dimension), or factors in [0.5, 1.5).
+    whose sum is small (each over the extent of the last dimension), factors in [0.5, 1.5), or the same
+    negated.  Of integers it makes a sorted array.  The roots of unity of the stages of a Fourier transform,
+    and the numbers below the extent with their bits in reversed order, are not drawn at all.
     """
 
     name: str
@@ -36,9 +41,12 @@ class Array:
         """The array; `turn` numbers the different sets that a rotating input goes through."""
         rng = np.random.default_rng([seed, turn, *self.name.encode()])
         dtype = np.dtype(self.dtype)
+        if self.fill in ("roots of unity", "reversed bits"):
+            return self._transform().astype(dtype)
         if dtype.kind in "iu":
             low, high = (-8, 8) if self.below is None else (0, self.below)
-            return rng.integers(low, high, self.shape, dtype=dtype)
+            drawn = rng.integers(low, high, self.shape, dtype=dtype)
+            return np.sort(drawn) if self.fill == "sorted" else drawn
         if dtype.kind == "c":
             parts = rng.random((*self.shape, 2)) * 2 - 1
             return parts.astype(f"f{dtype.itemsize // 2}").view(dtype)[..., 0]
@@ -55,12 +63,21 @@ class Array:
             return x
         if self.fill == "small":
             return x / x.dtype.type(self.shape[-1])
-        if self.fill == "decaying":
-            return x * x.dtype.type(0.5) + x.dtype.type(1)
+        if self.fill in ("decaying", "negative"):
+            x = x * x.dtype.type(0.5) + x.dtype.type(1)
+            return x if self.fill == "decaying" else -x
         if self.fill == "positive definite":
             x = (x + x.T) / 2
         x[np.diag_indices(min(x.shape))] += x.dtype.type(x.shape[-1])
         return x
+
+    def _transform(self) -> np.ndarray:
+        """What a Fourier transform needs: roots of unity of a stage a row, or numbers with reversed bits."""
+        if self.fill == "roots of unity":
+            stage, at = np.arange(self.shape[0])[:, None], np.arange(self.shape[1])
+            return np.exp(-1j * np.pi * (at >> stage << stage) / self.shape[1])
+        bits = self.shape[0].bit_length() - 1
+        return np.array([int(f"{i:0{bits}b}"[::-1], 2) for i in range(self.shape[0])])
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ import tc
 from benchmarks import peers
 from benchmarks.agreement import compare
 from benchmarks.spellings import alternatives, families
-from benchmarks.workloads import CASES, PROGRAMS, REPORT, draw, find, select
+from benchmarks.workloads import CASES, LOOPS, POLYBENCH, PROGRAMS, REPORT, draw, find, select
 from benchmarks.workloads.general import GENERAL
 from benchmarks.workloads.model import Case, Workload
 
@@ -35,7 +35,7 @@ def as_tuple(results: Any) -> tuple[Any, ...]:
 
 
 @pytest.mark.share(3)
-@pytest.mark.parametrize("case", ALL, ids=ALL_IDS)
+@pytest.mark.parametrize("case", [*ALL, *LOOPS, *POLYBENCH], ids=lambda c: c.name)
 def test_compiles_and_has_consistent_inputs(case: Case) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tc.Warning)
@@ -98,9 +98,12 @@ def test_numba_agrees_with_the_interpreter(case: Case) -> None:
 
 def test_every_family_has_its_spellings() -> None:
     known = {c.workload(tiny=True).family for c in ALL}
-    assert families("torch") == families("jax") == known
-    assert families("numpy") < known and families("numba") < known
+    loops, suite = ({c.workload(tiny=True).family for c in some} for some in (LOOPS, POLYBENCH))
+    assert families("torch") == families("jax") == known | loops
+    assert loops | suite < families("numpy") < known | loops | suite
+    assert loops | suite < families("numba") < known | loops | suite
     assert alternatives("torch") < known
+    assert alternatives("jax") < loops
     from benchmarks.spellings import with_torch
 
     assert with_torch.PREPARE.keys() <= alternatives("torch")
@@ -108,13 +111,15 @@ def test_every_family_has_its_spellings() -> None:
 
 def test_names_are_unique_and_the_report_is_complete() -> None:
     assert len(set(IDS)) == len(IDS)
+    names = [c.name for c in (*LOOPS, *POLYBENCH)]
+    assert len(set(names)) == len(names)
     assert len(REPORT) == 16
     assert [c.name for c in select("report", ["softmax"])] == ["softmax 1024,1024"]
     assert select(None, ["no such case"]) == []
 
 
 def test_a_case_is_found_by_its_key() -> None:
-    for case in ALL:
+    for case in (*ALL, *LOOPS, *POLYBENCH):
         assert find(case.key).workload() == case.workload()
 
 

@@ -1,0 +1,1 @@
+"""How others spell the programs that go step by step."""

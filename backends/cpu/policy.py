@@ -14,6 +14,7 @@ from tc.options import Options
 from tc.pipeline.program import ProgramPolicy
 from tc.poly.fusion.fusion import Counts, FusionPolicy, Group, Proposal
 from tc.poly.scop import Access, Scop
+from tc.transforms.program.columns import Column
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
 from tc.transforms.program.rfactor import around_rows, is_of_columns, is_product, reads_of, split_reductions
@@ -28,7 +29,9 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
     as_written = options.fusion == "min"
     if as_written:
         return ProgramPolicy(None, None)
-    return ProgramPolicy(recompute(machine), store(machine), prefix_chunk(machine), phases=True)
+    return ProgramPolicy(
+        recompute(machine), store(machine), prefix_chunk(machine), column=column(machine), phases=True
+    )
 
 
 # ---- temporaries
@@ -81,6 +84,16 @@ def store(machine: Machine) -> Callable[[Program, Operand], bool]:
         return found.instances / lanes * each / machine.fma_units > once
 
     return worth
+
+
+# Rows that read a column, from where it is worth a copy.
+_ROWS = 8
+
+
+def column(machine: Machine) -> Callable[[Column], bool]:
+    """Whether to copy a column before rows read it (`tc.transforms.program.columns`): where there are several
+    rows, of a vector at least."""
+    return lambda c: c.times >= _ROWS and c.points >= machine.isa.lanes(c.read.dtype.itemsize)
 
 
 def prefix_chunk(machine: Machine) -> Callable[[DType], int]:

@@ -7,6 +7,7 @@
     zero_points  products of narrow integers less zero points become products, corrected by sums
     inline       a temporary is computed where it is read
     materialize  an operand that many instances compute is computed once
+    columns      a column that many rows read is copied once
     collapse     dimensions that always go together become one
     interchange  the loops of a reduction get the order of what they read
 
@@ -33,6 +34,7 @@ from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
+    columns,
     divisors,
     guards,
     inline,
@@ -60,6 +62,7 @@ class ProgramPolicy:
     store: Callable[[Program, materialize.Operand], bool] | None
     prefix: Callable[[DType], int] | None = None
     phases: bool = False
+    column: Callable[[columns.Column], bool] | None = None
     collapse: bool = True
     interchange_without_operands: bool = True
     constant_temporaries: bool = False
@@ -84,6 +87,7 @@ class ProgramState:
     phases: tuple[str, ...] = ()
     divided: tuple[str, ...] = ()
     expanded: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     @property
     def transformations_text(self) -> str:
@@ -95,6 +99,7 @@ class ProgramState:
             ("zero points after the sum", self.expanded),
             ("computed where they are read", self.inlined),
             ("computed once, before they are read", self.operands),
+            ("columns that are copied before rows read them", self.columns),
         )
         return "".join(f"{what}: {', '.join(names)}\n" for what, names in lines if names)
 
@@ -158,6 +163,13 @@ def _materialize(state: P) -> P:
     return replace(state, program=program, operands=names)
 
 
+def _columns(state: P) -> P:
+    if state.policy.column is None or not state.policy.constant_temporaries:
+        return state
+    program, names = columns.copy_columns(state.program, state.policy.column, state.typical)
+    return replace(state, program=program, columns=names)
+
+
 def _collapse(state: P) -> P:
     if not state.policy.collapse:
         return state
@@ -218,6 +230,12 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             "compute operands once, before they are read, where that is cheaper",
             "tc/transforms/program/materialize.py",
             _materialize,
+        ),
+        judged(
+            "columns",
+            "copy columns that many rows read, in sequential loops",
+            "tc/transforms/program/columns.py",
+            _columns,
         ),
         judged(
             "collapse",

@@ -34,6 +34,7 @@ from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
 from tc.support import settings
 from tc.transforms.loops.epilogues import reroll
 from tc.transforms.loops.reassociate import reassociate
+from tc.transforms.loops.scatters import along_rows
 from tc.transforms.loops.unswitch import unswitch
 from tc.transforms.program import segments
 
@@ -371,7 +372,8 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
     def compiled_segment(part: segments.Segment) -> composition.Compiled:
         if part.serial:
             one = _IDENTITY.run(IdentityState(program=part.program))
-            nest = loop_nest.assemble(part.program, one.body)
+            lanes = state.machine.isa.lanes(max(f.dtype.itemsize for f in part.program.funcs))
+            nest = loop_nest.assemble(part.program, along_rows(one.body, lanes))
             return composition.Compiled(nest, part.program)
         at = {n: typical[n] for n in part.program.sizes}
         first = replace(state, program=part.program, policy=decisions, typical=at, rankings=Rankings())

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from tc.ir.expr import ONE, Add, Expr, FloorDiv, IntImm, Load, Min, Mul, Sub, Variable, variables, walk
-from tc.ir.loops import Block, Compute, For, Launch, Stmt, statements
-from tc.ir.simplify import linear_terms, simplify
+from tc.ir.expr import ONE, Add, FloorDiv, IntImm, Min, Mul, Sub, Variable
+from tc.ir.loops import Block, For, Launch, Stmt
+from tc.ir.simplify import simplify
+from tc.transforms.loops.scatters import separate
 
 _THREADS = 64
 
@@ -24,7 +25,7 @@ def launches(name: str, body: Stmt) -> Stmt:
 
 def _launch(name: str, s: Stmt) -> Stmt:
     """The outermost loop, and where it is, over threads."""
-    if not isinstance(s, For) or s.step != 1 or not _separate(s):
+    if not isinstance(s, For) or s.step != 1 or not separate(s):
         return Launch(name, (), (), s)
     count = simplify(Sub(s.upper, s.lower), exact=True)
     blocks = simplify(FloorDiv(Add(count, IntImm(_THREADS - 1)), IntImm(_THREADS)), exact=True)
@@ -32,21 +33,3 @@ def _launch(name: str, s: Stmt) -> Stmt:
     at = Add(Add(Mul(Variable(block), IntImm(_THREADS)), Variable(thread)), s.lower)
     one = replace(s, lower=at, upper=Min(Add(at, ONE), s.upper))  # none behind the end
     return Launch(name, ((block, blocks),), ((thread, _THREADS),), one)
-
-
-def _separate(loop: For) -> bool:
-    """Whether iterations of a loop update different elements: in every statement some subscript is the
-    loop's variable, or a multiple of it, plus what other loops and data do not change."""
-    inner = list(statements(loop.body))
-    own = {s.var for s in inner if isinstance(s, For)}
-    found = [s for s in inner if isinstance(s, Compute)]
-    return bool(found) and all(any(_decides(e, loop.var, own) for e in c.subscripts) for c in found)
-
-
-def _decides(e: Expr, var: str, others: set[str]) -> bool:
-    if any(isinstance(x, Load) for x in walk(e)) or variables(e) & others:
-        return False
-    terms, _ = linear_terms(e)
-    mine = [c for t, c in terms.items() if t == Variable(var)]
-    rest = [t for t in terms if t != Variable(var) and var in variables(t)]
-    return len(mine) == 1 and mine[0] != 0 and not rest

@@ -30,6 +30,7 @@ from tc.ir.expr import (
     Sub,
     Variable,
     imm,
+    variables,
     walk,
 )
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Promote, Stmt, statements
@@ -225,3 +226,20 @@ def test_random_conditions(first: Expr, second: Expr, kinds: list[LoopKind], sta
     )
     s = loop(x, start, start + 4, kinds[0], Promote(frozenset("O"), frozenset(), inner))
     assert list(run(unswitch(s), {})) == list(run(s, {}))
+
+
+def test_tiles_of_an_unknown_length() -> None:
+    """Products of a tile's number and its length are one term, alike on both sides or not."""
+    i, j, tile, other = (Variable(n) for n in ("i", "j", "tile", "other"))
+    below = LT(Add(Mul(j, other), y), Add(Mul(i, tile), x))
+    columns = loop(y, 0, 4, V, If(below, compute(ONE, x, y)))
+    rows = loop(i, 0, 3, S, loop(j, 0, 3, S, loop(x, 0, 2, S, columns)))
+    s = loop(tile, Variable("n"), Add(Variable("n"), ONE), S, loop(other, 4, 5, S, rows))
+    t = unswitch(s, ("n",))
+    tests = [z.condition for z in statements(t) if isinstance(z, If)]
+    assert len(tests) == 3 and sum(y.name in variables(c) for c in tests) == 1
+    for n in range(6):
+        assert list(run(t, {"n": n})) == list(run(s, {"n": n}))
+    names = loop(other, Mul(y, y), Add(Mul(y, y), ONE), S, If(LT(other, x), compute(ONE, x, y)))
+    varying = loop(x, 0, 3, S, loop(y, 0, 3, V, names))
+    assert list(run(unswitch(varying), {})) == list(run(varying, {}))

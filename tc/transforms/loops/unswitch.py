@@ -23,6 +23,7 @@ from tc.ir.expr import (
     FALSE,
     GE,
     GT,
+    INDEX,
     LE,
     LT,
     NE,
@@ -56,6 +57,8 @@ Interval = tuple[int, int]
 
 _SERIAL = (LoopKind.SERIAL, LoopKind.PARALLEL)
 _LARGEST = 1 << 48  # a size; sums of a few do not wrap around in 64 bits
+_ANY: Interval = (-_LARGEST, _LARGEST)
+_PRODUCT = " * "  # of two variables, as of a tile and its length: one term of a form
 _MOST = 2  # conditions that are told apart, each into three bodies at most
 
 
@@ -74,9 +77,18 @@ def _visit(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
             otherwise = None if s.otherwise is None else _visit(s.otherwise, ranges)
             return replace(s, then=_visit(s.then, ranges), otherwise=otherwise)
         case For() if _serial(s) or any(isinstance(x, Promote) or _serial(x) for x in statements(s)):
-            return replace(s, body=_visit(s.body, within(ranges, s)))
+            return replace(s, body=_visit(s.body, _below(ranges, s)))
         case _:
             return _split(s, ranges)
+
+
+def _below(ranges: Mapping[str, Interval], s: For) -> dict[str, Interval]:
+    """The ranges inside a loop; a name for a value (a loop of one iteration) may be any."""
+    found = within(ranges, s)
+    once = s.upper == simplify(Add(s.lower, IntImm(1)), exact=True) or s.upper == Add(s.lower, IntImm(1))
+    if s.var not in found and once:
+        found[s.var] = _ANY
+    return found
 
 
 def _serial(s: Stmt) -> bool:
@@ -89,7 +101,7 @@ def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
     known = dict(ranges)
     lost: set[str] = set()
     for x in inner:
-        known = within(known, x, known.get(x.var))
+        known = {**_below(known, x), **within(known, x, known.get(x.var))}
         lost |= {x.var} - set(known)
     known = {v: r for v, r in known.items() if v not in lost}
     found = _conditions(s, known)
@@ -104,7 +116,7 @@ def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
             case Block():
                 return replace(s, body=tuple(_split(c, ranges) for c in s.body))
             case For():
-                return replace(s, body=_split(s.body, within(ranges, s)))
+                return replace(s, body=_split(s.body, _below(ranges, s)))
             case Promote():
                 return replace(s, body=_split(s.body, ranges))
             case _:
@@ -207,7 +219,7 @@ def _assuming(s: Stmt, condition: Expr, value: Expr) -> Stmt:
 
 @dataclass(frozen=True, slots=True)
 class _Form:
-    """`sum(factor * variable) + constant`."""
+    """`sum(factor * variable) + constant`.  A product of two variables counts as one."""
 
     terms: Mapping[str, int]
     constant: int
@@ -248,6 +260,9 @@ class _Box:
         if a is None or b is None:
             return FALSE, FALSE
         difference = a.plus(b, -1) if isinstance(c, GT | GE) else b.plus(a, -1)
+        inside = {x.var for x in self.inner}
+        if any(_PRODUCT in v and not inside.isdisjoint(v.split(_PRODUCT)) for v in difference.terms):
+            return FALSE, FALSE
         low, high = self._end(difference, least=True), self._end(difference, least=False)
         if low is None or high is None:
             return FALSE, FALSE
@@ -302,6 +317,9 @@ def _form(e: Expr, ranges: Mapping[str, Interval]) -> _Form | None:
                 out = a.plus(b, 1 if isinstance(e, Add) else -1)
         case Mul():
             a, b = _form(e.a, ranges), _form(e.b, ranges)
+            if isinstance(e.a, Variable) and isinstance(e.b, Variable) and e.dtype == INDEX:
+                # Index arithmetic is exact.
+                return None if a is None or b is None else _Form({f"{e.a.name}{_PRODUCT}{e.b.name}": 1}, 0)
             if a is not None and b is not None and not (a.terms and b.terms):
                 a, b = (b, a) if b.terms else (a, b)
                 out = _Form({}, 0).plus(a, b.constant)
@@ -321,13 +339,18 @@ def _interval(f: _Form, ranges: Mapping[str, Interval]) -> Interval:
     """The values of a form over all loops."""
     low = high = f.constant
     for v, factor in f.terms.items():
-        ends = [factor * x for x in ranges[v]]
+        ends = [factor * x for x in (_ANY if _PRODUCT in v else ranges[v])]
         low, high = low + min(ends), high + max(ends)
     return low, high
 
 
 def _expression(f: _Form) -> Expr:
-    return from_terms({Variable(v): x for v, x in f.terms.items()}, f.constant)
+    return from_terms({_term(v): x for v, x in f.terms.items()}, f.constant)
+
+
+def _term(v: str) -> Expr:
+    names = v.split(_PRODUCT)
+    return Variable(v) if len(names) == 1 else Mul(Variable(names[0]), Variable(names[1]))
 
 
 def within(ranges: Mapping[str, Interval], s: For, also: Interval | None = None) -> dict[str, Interval]:

@@ -33,6 +33,7 @@ from tc.poly.fusion.fusion import Group
 from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
 from tc.support import settings
 from tc.transforms.loops.epilogues import reroll
+from tc.transforms.loops.inward import inward
 from tc.transforms.loops.reassociate import reassociate
 from tc.transforms.loops.scatters import along_rows
 from tc.transforms.loops.unswitch import unswitch
@@ -382,6 +383,8 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
         return composition.Compiled(found.nest, part.program)
 
     nest, private = composition.composed(state.program, parts, compiled_segment)
+    ranks = {b.name: len(b.box) for b in state.program.buffers}
+    nest = replace(nest, body=inward(nest.body, nest.sizes, ranks))
     whole = replace(state, nest=nest, private=private, parts=tuple(made), composed=True)
     whole = PASSES.run_pass(_CODE, whole)
     return whole if state.draft else PASSES.run_pass(OBJECT, whole)

@@ -1,0 +1,206 @@
+"""Sequential loops moved into loops whose iterations have elements of their own.
+
+In `for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) }` a row reads nothing that another writes, so
+
+    for d              for n
+      for n      →       for d
+        y[n, d]            y[n, d]
+
+runs along rows as they lie, and several threads have rows of their own for the whole of the loop, not for an
+iteration.  It is exact where each tensor that the loop writes has a dimension in which an iteration over `n`
+only touches a range of its own, the same for all its reads and writes.  Parts of the loop that touch
+different ranges, as tiles and what is left at the end, become loops of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.ir.expr import Add, Expr, IntImm, Load, Min, Mul, Variable, variables, walk
+from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt, statements
+from tc.ir.simplify import linear_terms
+from tc.transforms.loops.unswitch import Interval, values, within
+
+_CHUNKS = 16  # of the loop that becomes one over threads
+_WORK = 1 << 15  # instances from which threads are worth it
+
+
+def inward(s: Stmt, sizes: Sequence[str], ranks: Mapping[str, int]) -> Stmt:
+    """A loop nest with sequential loops inside of others where that is exact and pays.  `ranks` has the
+    numbers of dimensions of the program's tensors; `sizes` are symbolic."""
+    return _visit(s, dict.fromkeys(sizes, (0, 1 << 48)), ranks)
+
+
+def _visit(s: Stmt, ranges: Mapping[str, Interval], ranks: Mapping[str, int]) -> Stmt:
+    match s:
+        case Block():
+            return replace(s, body=tuple(_visit(c, ranges, ranks) for c in s.body))
+        case For(kind=LoopKind.SERIAL):
+            moved = _moved(s, ranges, ranks)
+            return replace(s, body=_visit(s.body, within(ranges, s), ranks)) if moved is None else moved
+        case _:
+            return s
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    buffer: str
+    subscripts: tuple[Expr, ...]
+    ranges: Mapping[str, Interval]
+
+
+def _moved(loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int]) -> Stmt | None:
+    """The loop in the loops of its body, one for each part; None where that is not exact or does not pay."""
+    ranges = within(outside, loop)
+    parts = tuple(_flat(loop.body))
+    whole = [x for p in parts for x in statements(p)]
+    if loop.step != 1 or not all(isinstance(x, Block | For | If | Compute) for x in whole):
+        return None
+    if any(isinstance(x, Compute) and _checked(x) for x in whole):
+        return None  # the first index out of range is the one that is reported
+    written = {x.buffer for x in whole if isinstance(x, Compute)}
+    if not written <= ranks.keys():
+        return None
+    taken: dict[str, list[Interval]] = {}
+    dimensions: dict[str, int] = {}
+    along_rows = True
+    rest = tuple(p for p in parts if not _may_be_outside(p, loop))
+    parts = tuple(p for p in parts if _may_be_outside(p, loop))
+    if rest:  # without a loop that could be outside: as it is, if it has elements of its own
+        parts = (*parts, Block(rest))
+    for part in parts:
+        accesses = [a for a in _accesses(part, ranges) if a.buffer in written]
+        if any(isinstance(e, Load) for a in accesses for x in a.subscripts for e in walk(x)):
+            return None
+        for buffer in {a.buffer for a in accesses}:
+            own = [a for a in accesses if a.buffer == buffer]
+            found = _own_dimension(part, own, dimensions.get(buffer))
+            if found is None:
+                return None
+            dimensions[buffer], interval = found
+            if any(interval[0] <= b[1] and b[0] <= interval[1] for b in taken.get(buffer, ())):
+                return None
+            taken.setdefault(buffer, []).append(interval)
+            along_rows = along_rows and dimensions[buffer] != ranks[buffer] - 1
+    if not taken or all(isinstance(p, Block) for p in parts):
+        return None
+    threads = all(isinstance(p, For) and p.kind is LoopKind.PARALLEL for p in parts)
+    if not along_rows and not threads:
+        return None
+    moved = tuple(_inside(p, loop, ranges) for p in parts)
+    return moved[0] if len(moved) == 1 else Block(moved)
+
+
+def _checked(s: Compute) -> bool:
+    return any(isinstance(e, Load) and e.checked for v in (s.value, *s.subscripts) for e in walk(v))
+
+
+def _flat(s: Stmt) -> Iterator[Stmt]:
+    if isinstance(s, Block):
+        for c in s.body:
+            yield from _flat(c)
+    else:
+        yield s
+
+
+def _may_be_outside(part: Stmt, loop: For) -> bool:
+    if not isinstance(part, For) or part.step != 1:
+        return False
+    if part.kind not in (LoopKind.SERIAL, LoopKind.PARALLEL):
+        return False
+    return loop.var not in variables(part.lower) | variables(part.upper)
+
+
+def _accesses(s: Stmt, ranges: Mapping[str, Interval]) -> Iterator[_Access]:
+    """All reads and writes, each with the ranges of the variables there."""
+    match s:
+        case Block():
+            for c in s.body:
+                yield from _accesses(c, ranges)
+        case For():
+            yield from _reads((s.lower, s.upper), ranges)
+            yield from _accesses(s.body, within(ranges, s))
+        case If():
+            yield from _reads((s.condition,), ranges)
+            yield from _accesses(s.then, ranges)
+            if s.otherwise is not None:
+                yield from _accesses(s.otherwise, ranges)
+        case Compute():
+            yield _Access(s.buffer, s.subscripts, ranges)
+            yield from _reads((s.value, *s.subscripts), ranges)
+        case _:
+            raise AssertionError(s)
+
+
+def _reads(values_: Sequence[Expr], ranges: Mapping[str, Interval]) -> Iterator[_Access]:
+    for e in values_:
+        for x in walk(e):
+            if isinstance(x, Load):
+                yield _Access(x.buffer, x.subscripts, ranges)
+
+
+def _own_dimension(part: Stmt, accesses: Sequence[_Access], known: int | None) -> tuple[int, Interval] | None:
+    """A dimension in which an iteration of a part has a range of its own in all accesses to a buffer, and the
+    range of all iterations."""
+    var = part.var if isinstance(part, For) else ""
+    candidates = range(len(accesses[0].subscripts)) if known is None else (known,)
+    for d in candidates:
+        found = {_range_of(var, a.subscripts[d], a.ranges) for a in accesses}
+        if None in found or not found:
+            continue
+        some = [f for f in found if f is not None]
+        factor = some[0][0]
+        low, high = min(x for _, x, _ in some), max(x for _, _, x in some)
+        if not var:
+            return d, (low, high)
+        outer = accesses[0].ranges.get(var)
+        if outer is None or factor <= 0 or high - low >= factor or any(f != factor for f, _, _ in some):
+            continue
+        return d, (factor * outer[0] + low, factor * outer[1] + high)
+    return None
+
+
+def _range_of(var: str, e: Expr, ranges: Mapping[str, Interval]) -> tuple[int, int, int] | None:
+    """The factor of a variable in a subscript, and between which values the rest lies."""
+    terms, offset = linear_terms(e)
+    low = high = offset
+    factor = 0
+    for t, c in terms.items():
+        if t == Variable(var):
+            factor = c
+            continue
+        if var in variables(t):
+            return None
+        found = values(t, ranges)
+        if found is None:
+            return None
+        ends = (c * found[0], c * found[1])
+        low, high = low + min(ends), high + max(ends)
+    return factor, low, high
+
+
+def _inside(part: Stmt, loop: For, ranges: Mapping[str, Interval]) -> Stmt:
+    """A part with the sequential loop inside, over threads where there is enough to do."""
+    if not isinstance(part, For):
+        return replace(loop, body=part)
+    body = replace(part, body=replace(loop, body=part.body))
+    trips = _most(loop, ranges) * _most(part, ranges)
+    if part.kind is LoopKind.PARALLEL or trips < _WORK or not isinstance(part.upper, IntImm):
+        return body
+    if not isinstance(part.lower, IntImm):
+        return body
+    count = part.upper.value - part.lower.value
+    if count < 2:
+        return body
+    chunk = -(-count // _CHUNKS)
+    name = f"{part.var}_c"
+    first = Add(part.lower, Mul(IntImm(chunk), Variable(name)))
+    rows = replace(body, lower=first, upper=Min(Add(first, IntImm(chunk)), part.upper))
+    return For(name, IntImm(0), IntImm(-(-count // chunk)), 1, LoopKind.PARALLEL, rows)
+
+
+def _most(s: For, ranges: Mapping[str, Interval]) -> int:
+    """The most iterations of a loop; 0 where that is not known."""
+    low, high = values(s.lower, ranges), values(s.upper, ranges)
+    return 0 if low is None or high is None else max(0, high[1] - low[0])

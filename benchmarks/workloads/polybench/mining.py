@@ -15,7 +15,7 @@ def poly_correlation(M: int, N: int) -> Workload:
           dev(j) +=! (data(i,j) - mean(j)) * (data(i,j) - mean(j))
           dev(j) = sqrt(dev(j) / {float(N)})
           dev(j) = dev(j) <= 0.1 ? 1.0 : dev(j)
-          d(i,j) = (data(i,j) - mean(j)) / (sqrt({float(N)}) * dev(j))
+          d(i,j) = (data(i,j) - mean(j)) / (sqrt(double({N})) * dev(j))
           s(i,j) +=! d(k,i) * d(k,j) where i < j
           corr(i,j) = i == j ? 1.0 : i < j ? s(i,j) : s(j,i) where i in 0:M, j in 0:M
         }}
@@ -49,6 +49,6 @@ def poly_covariance(M: int, N: int) -> Workload:
 
 
 MINING = (
-    Case("polybench", poly_correlation, (1200, 1400), (7, 9)),
+    Case("polybench", poly_correlation, (1200, 1400), (7, 10)),
     Case("polybench", poly_covariance, (1200, 1400), (7, 9)),
 )

@@ -1,7 +1,7 @@
 """The CPU table: every workload on `tc` and on its peers, interleaved, with the roofline.
 
-    python -m benchmarks.cpu [--only TEXT …] [--group report|more|programs] [--rounds 15] [--threads N]
-        [--quick]
+    python -m benchmarks.cpu [--only TEXT …] [--group report|more|programs|polybench|loops] [--rounds 15]
+        [--threads N] [--quick]
     python -m benchmarks.cpu --at row_sum@65536,128 contraction:abc,dc->adb@16,50,300,128
     python -m benchmarks.cpu --drawn 40 [--seed 1] [--cold] [--isa avx2]
 

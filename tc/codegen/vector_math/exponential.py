@@ -88,27 +88,69 @@ def reduce(b: Body, f: Format, x: Value, base: _Base, offset: int = 0) -> tuple[
     return n, shifted.bits(), r
 
 
-def scale(b: Body, f: Format, x: Value, n: Value, low: Value) -> Value:
-    """x 2^n, rounded once, for x near 1 and n that may lead beyond the ends: in two steps, of which the first
-    is exact.  `low` has n plus twice the bias in its low bits, so that each half of it is the exponent of a
-    factor and what is above them is shifted out."""
+def scale(b: Body, f: Format, x: Value, n: Value) -> Value:
+    """x 2^n, rounded once, for x from 1/2 to 2 and n that may lead beyond the ends.  No operation has a
+    subnormal result, for which processors take a hundred cycles and more."""
+    normal = n.at_least(_least_normal(f))
+    if b.target.avx512:
+        usual = b.scalef(x, normal)
+    else:
+        # In two steps, of which the first is exact: each half of n plus twice the bias, in the low bits, is
+        # the exponent of a factor.
+        low = (normal + (f.magic + 2 * f.bias)).bits()
+        half = low >> 1
+        usual = x * (half << f.fraction).float() * ((low - half) << f.fraction).float()
+    return or_subnormal(b, f, x, n, usual)
+
+
+def scale_down(b: Body, f: Format, x: Value, n: Value) -> Value:
+    """The same for n <= 0, which never leads beyond the upper end."""
+    return or_subnormal(b, f, x, n, down(b, f, x, n))
+
+
+def down(b: Body, f: Format, x: Value, n: Value) -> Value:
+    """x 2^n for n <= 0 where the result is a normal number; else another normal number."""
+    normal = n.at_least(_least_normal(f))
+    return b.scalef(x, normal) if b.target.avx512 else x * _power(f, normal)
+
+
+def _power(f: Format, n: Value) -> Value:
+    """2^n, a normal number; of a NaN anything."""
+    return (((n + f.magic).bits() << f.fraction) + (f.bias << f.fraction)).float()
+
+
+def or_subnormal(b: Body, f: Format, x: Value, n: Value, usual: Value, where: Value | None = None) -> Value:
+    """`usual`, but (`where` that holds) x 2^n for n so low that the result is subnormal, or near that.  Its
+    bits are those of an integer, the multiple of the least number, and it is rounded as such."""
+    low = n.lt(_least_normal(f))
+    low = low if where is None else low & where
+    up = float(f.bias + f.fraction - 1)  # the least number is 2^-up
+    if b.target.avx512:
+        multiple = b.scalef(x, n + up)
+    else:
+        multiple = near_scale(f, x, (n + (f.magic + up)).bits())
+    multiple = b.intrinsic("rint", multiple)
+    if f is SINGLE or b.target.avx512:
+        bits = multiple.convert("fptosi", f.integer)
+    else:  # no instruction for that: up to 2^fraction a sum has the bits, and then the number itself
+        first = 2.0**f.fraction
+        bits = multiple.ge(first).select(multiple.bits() + (1 << f.fraction), (multiple + first).bits())
+        bits = bits - ((f.bias + f.fraction) << f.fraction)
+    return low.select(bits.float(), usual)
+
+
+def _least_normal(f: Format) -> float:
+    """The n from which on x 2^n is a normal number, for x from 1/2 on."""
+    return float(2 - f.bias)
+
+
+def scale_far(b: Body, f: Format, x: Value, n: Value) -> Value:
+    """x 2^n for any positive x, rounded twice where the result is subnormal, and slow there."""
     if b.target.avx512:
         return b.scalef(x, n)
+    low = (n + (f.magic + 2 * f.bias)).bits()
     half = low >> 1
     return x * (half << f.fraction).float() * ((low - half) << f.fraction).float()
-
-
-def scale_down(b: Body, f: Format, x: Value, n: Value, low: Value) -> Value:
-    """The same for n <= 0, which never leads beyond the upper end: x 2^(n + up), which is exact, and 2^-up.
-    `low` has n plus `raised`."""
-    if b.target.avx512:
-        return b.scalef(x, n)
-    return x * (low << f.fraction).float() * 2.0 ** (f.bias - raised(f))
-
-
-def raised(f: Format) -> int:
-    """More than the bias by so much that x 2^n is a normal number where the result is a subnormal one."""
-    return f.bias + 65
 
 
 def near_scale(f: Format, x: Value, low: Value) -> Value:
@@ -126,8 +168,8 @@ def evaluate(b: Body, f: Format, r: Value, coefficients: tuple[float, ...]) -> V
 
 def power_of(b: Body, f: Format, x: Value, base: _Base) -> Value:
     x = x.at_most(base.most).at_least(base.least)
-    n, low, r = reduce(b, f, x, base, 2 * f.bias)
-    return scale(b, f, evaluate(b, f, r, base.polynomial), n, low)
+    n, _, r = reduce(b, f, x, base)
+    return scale(b, f, evaluate(b, f, r, base.polynomial), n)
 
 
 # 2^(j/16), rounded, and what follows 1 + r in e^r, divided by r^2, for |r| <= log(2)/32.
@@ -141,9 +183,10 @@ _SHORT = (0.5000162124633789, 0.16667057573795319)
 _SIXTEENTH_MAGIC = 1.5 * 2.0**19
 
 
-def _by_table(b: Body, x: Value) -> Value:
-    """float32 with AVX-512: n is a multiple of 1/16, the power of its fraction looked up in a register, and
-    the polynomial shorter by two steps, as r is at most log(2)/32 (after Tang, ACM TOMS 15, 1989)."""
+def _by_table(b: Body, x: Value) -> tuple[Value, Value]:
+    """e^x = y 2^n for float32 with AVX-512, as y and n, a multiple of 1/16 to be rounded down.  The power of
+    its fraction is looked up in a register, and the polynomial shorter by two steps, as r is at most log(2)/32
+    (after Tang, ACM TOMS 15, 1989)."""
     shifted = b.fma(x, _EXP32.slope, _SIXTEENTH_MAGIC)
     n = shifted - _SIXTEENTH_MAGIC
     r = x
@@ -151,12 +194,13 @@ def _by_table(b: Body, x: Value) -> Value:
         r = b.fma(n, -part, r)
     power = b.looked_up(_SIXTEENTHS, shifted.bits())
     slope = b.fma(r, b.fma(r, _SHORT[1], _SHORT[0]), 1.0)
-    return b.scalef(b.fma(slope, r * power, power), n)
+    return b.fma(slope, r * power, power), n
 
 
 def exp(b: Body, f: Format, x: Value) -> Value:
     if f is SINGLE and b.target.avx512:
-        return _by_table(b, x.at_most(_EXP32.most).at_least(_EXP32.least))
+        y, n = _by_table(b, x.at_most(_EXP32.most).at_least(_EXP32.least))
+        return scale(b, f, y, n)
     return power_of(b, f, x, _EXP32 if f is SINGLE else EXP64)
 
 
@@ -168,23 +212,19 @@ def exp10(b: Body, f: Format, x: Value) -> Value:
     return power_of(b, f, x, _EXP10_32 if f is SINGLE else _EXP10_64)
 
 
-def exp_of_negative(b: Body, f: Format, x: Value) -> Value:
-    """exp for x <= 0 or NaN, subnormal results included; more careful than `exp`: r enters unrounded."""
-    base = _EXP32 if f is SINGLE else EXP64
-    x = x.at_least(base.least)
-    n, low, r = reduce(b, f, x, base, raised(f))
-    high, rest = b.mad(n, -base.step[0], x), n * -base.step[1]
-    q = base.polynomial[2:]
-    return scale_down(b, f, high + b.mad(r * r, b.series(r, q), rest) + 1.0, n, low)
-
-
 def exp_nonpositive(b: Body, f: Format, x: Value) -> Value:
-    """exp for x <= 0 or NaN, subnormal results included: it has no upper end, and is scaled once."""
+    """exp for x <= 0 or NaN, without an upper end.  Where the result would be subnormal, or near that, it is
+    0: these are shares of a sum that has a 1, and products with them would be slow."""
+    least = -87.25 if f is SINGLE else -708.375
+    some = x.at_least(least)
     if f is SINGLE and b.target.avx512:
-        return _by_table(b, x.at_least(_EXP32.least))
-    base = _EXP32 if f is SINGLE else EXP64
-    n, low, r = reduce(b, f, x.at_least(base.least), base, raised(f))
-    return scale_down(b, f, evaluate(b, f, r, base.polynomial), n, low)
+        y, n = _by_table(b, some)
+        usual = b.scalef(y, n)
+    else:
+        base = _EXP32 if f is SINGLE else EXP64
+        n, _, r = reduce(b, f, some, base)
+        usual = evaluate(b, f, r, base.polynomial) * _power(f, n)
+    return x.lt(least).select(0.0, usual)
 
 
 def exp_moderate(b: Body, f: Format, x: Value) -> Value:
@@ -213,11 +253,17 @@ def _expm1(b: Body, f: Format, x: Value) -> Value:
 def sigmoid(b: Body, f: Format, x: Value) -> Value:
     """1 / (1 + e^-|x|) or, for negative x, e^x times that: the exponential never overflows.  The rounding
     error of the sum is put back, to first order and with 1 / (1 + e) within an eighth of 1 - e/2."""
-    e = exp_of_negative(b, f, -x.abs())
+    base = _EXP32 if f is SINGLE else EXP64
+    a = (-x.abs()).at_least(base.least)
+    n, _, r = reduce(b, f, a, base)
+    # r enters unrounded.
+    high, rest = b.mad(n, -base.step[0], a), n * -base.step[1]
+    y = high + b.mad(r * r, b.series(r, base.polynomial[2:]), rest) + 1.0
+    e = down(b, f, y, n)
     total = e + 1.0
     error = e - (total - 1.0)
     q = x.lt(0.0).select(e, 1.0) / total
-    return q - q * error * b.mad(e, -0.5, 1.0)
+    return or_subnormal(b, f, y, n, q - q * error * b.mad(e, -0.5, 1.0), x.lt(0.0))
 
 
 _TANH_Q32 = (
@@ -249,8 +295,8 @@ _SINH_Q = {
 def _half_exp(b: Body, f: Format, a: Value) -> Value:
     """e^a / 2, which overflows only where sinh and cosh do."""
     base = _EXP32 if f is SINGLE else EXP64
-    n, low, r = reduce(b, f, a.at_most(90.0 if f is SINGLE else 711.0), base, 2 * f.bias)
-    return scale(b, f, evaluate(b, f, r, base.polynomial) * 0.5, n, low)
+    n, _, r = reduce(b, f, a.at_most(90.0 if f is SINGLE else 711.0), base)
+    return scale_far(b, f, evaluate(b, f, r, base.polynomial) * 0.5, n)
 
 
 def sinh(b: Body, f: Format, x: Value) -> Value:

@@ -94,11 +94,9 @@ def pow64(b: Body, f: Format, x: Value, y: Value) -> Value:
     t = usual.select(t, y * a.eq(0.0).select(-inf, a - 1.0))
     t_low = t.abs().lt(1100.0).select(t_low, 0.0)
     t = t.at_most(1100.0).at_least(-1100.0)
-    magic = f.magic + 2 * f.bias
-    shifted = t + magic
-    n = shifted - magic
+    n = (t + f.magic) - f.magic
     p = evaluate(b, f, (t - n) + t_low, EXP2_64.polynomial)
-    return _pow_cases(b, f, x, y, scale(b, f, p, n, shifted.bits()))
+    return _pow_cases(b, f, x, y, scale(b, f, p, n))
 
 
 _CBRT = {  # m^(-1/3) on [3/4, 3/2)

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from tc.codegen.vector_math.builder import Body, Value
-from tc.codegen.vector_math.exponential import EXP64, LOG2, evaluate, exp_moderate, near_scale, reduce, scale
+from tc.codegen.vector_math.exponential import (
+    EXP64,
+    LOG2,
+    evaluate,
+    exp_moderate,
+    near_scale,
+    reduce,
+    scale_far,
+)
 from tc.codegen.vector_math.formats import SINGLE, Format, rounded
 from tc.codegen.vector_math.power import EXP2_SHORT
 
@@ -58,9 +66,9 @@ def _erfc_pair(b: Body, f: Format, a: Value, low: Value | None, factor: float) -
     square, error = b.two_product(f, a, a)
     if low is not None:
         error = error + 2.0 * (a * low)
-    n, bits, r = reduce(b, f, -square, EXP64, 2 * f.bias)
+    n, _, r = reduce(b, f, -square, EXP64)
     g = g * evaluate(b, f, r, EXP64.polynomial)
-    return scale(b, f, g - g * error, n, bits)
+    return scale_far(b, f, g - g * error, n)
 
 
 def _erfc32(b: Body, f: Format, x: Value) -> Value:

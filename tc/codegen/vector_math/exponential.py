@@ -185,8 +185,8 @@ _SIXTEENTH_MAGIC = 1.5 * 2.0**19
 
 def _by_table(b: Body, x: Value) -> tuple[Value, Value]:
     """e^x = y 2^n for float32 with AVX-512, as y and n, a multiple of 1/16 to be rounded down.  The power of
-    its fraction is looked up in a register, and the polynomial shorter by two steps, as r is at most log(2)/32
-    (after Tang, ACM TOMS 15, 1989)."""
+    its fraction is looked up in a register, and the polynomial is shorter by two steps, as r is at most
+    log(2)/32 (after Tang, ACM TOMS 15, 1989)."""
     shifted = b.fma(x, _EXP32.slope, _SIXTEENTH_MAGIC)
     n = shifted - _SIXTEENTH_MAGIC
     r = x

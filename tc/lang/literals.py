@@ -7,6 +7,7 @@ from dataclasses import replace
 from tc.dtypes import COMPLEX64, FLOAT32, INT32, INT64, UINT64, DType
 from tc.errors import DTypeError
 from tc.lang import resolved as r
+from tc.lang.builtins import BUILTINS
 
 
 def typed_literal(c: r.Const, dtype: DType) -> r.Const:
@@ -49,7 +50,15 @@ def imaginary(e: r.Exp) -> bool:
 
 
 def weak_float(e: r.Exp) -> bool:
-    return any(isinstance(x, r.Const) and isinstance(x.value, float) for x in r.walk(e))
+    """Whether an expression that is not typed yet is a floating number: it has a floating literal, or a
+    function of such numbers."""
+
+    def floating(x: r.Exp) -> bool:
+        if isinstance(x, r.Const):
+            return isinstance(x.value, float)
+        return isinstance(x, r.Apply) and BUILTINS[x.function].kind == "math"
+
+    return any(map(floating, r.walk(e)))
 
 
 def folded(e: r.Binary, a: r.Exp, b: r.Exp) -> r.Const | None:

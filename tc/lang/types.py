@@ -235,7 +235,8 @@ class _Typer:
                 if operand.dtype is None:
                     if isinstance(operand, r.Const):
                         return self._cast_literal(operand, e)
-                    if e.target.is_complex and not self._reads_open(operand):
+                    floating = e.target.is_float and weak_float(operand)
+                    if (e.target.is_complex or floating) and not self._reads_open(operand):
                         return self.convert(operand, e.target, "")
                     operand = self.settled(operand)
                 z.cast(e, operand)
@@ -356,7 +357,8 @@ class _Typer:
             return self._of_complex(e, args)
         if kind == "same":
             weak = all(a.dtype is None for a in args)
-            if weak and (all(isinstance(a, r.Const) for a in args) or any(map(imaginary, args))):
+            numbers = all(isinstance(a, r.Const) for a in args) and not any(map(weak_float, args))
+            if weak and (numbers or any(map(imaginary, args))):
                 args = [self.settled(a) for a in args]
             common = self._common(args)
             if common is None:
@@ -366,7 +368,7 @@ class _Typer:
                 return replace(e, args=(self.convert(args[0], common, ""),), dtype=common.part)
             return replace(e, args=tuple(self.convert(a, common, "") for a in args), dtype=common)
         typed = [a.dtype for a in args if a.dtype is not None]
-        if not typed and any(self._reads_open(a) for a in args if self.open):
+        if not typed and not any(map(imaginary, args)):  # of literals, or of the open tensor
             return replace(e, args=tuple(args))
         floats = [t for t in typed if t.is_float]
         dtype = floats[0] if floats else FLOAT32
@@ -445,6 +447,8 @@ class _Typer:
             case r.If():
                 then, otherwise = self.convert(e.then, dtype, where), self.convert(e.otherwise, dtype, where)
                 return replace(e, then=then, otherwise=otherwise, dtype=dtype)
+            case r.Apply() if BUILTINS[e.function].kind == "math" and dtype.is_int:
+                return self.convert(self.settled(e), dtype, where)
             case r.Apply():
                 head = e.args[:1] if e.function == "select" else ()
                 rest = tuple(self.convert(a, dtype, where) for a in e.args[len(head) :])

@@ -387,7 +387,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "the workspace is that of the nest that was made last",
-        "passes._scan",
+        "loop_passes.scan",
         "count, most = builder.count, max(most, builder.workspace)",
         "count, most = builder.count, builder.workspace",
         (on("trace", MM_T, dynamic="M", M=70, N=70, K=70),),

@@ -12,8 +12,9 @@ from tc.poly.fusion import fusion
 from tc.poly.tile_plan import Nest, Region
 
 from . import policy
-from .passes import CpuState, prepared
+from .passes import prepared
 from .search.choose import best_options, choose
+from .state import CpuState
 from .target import Machine
 
 

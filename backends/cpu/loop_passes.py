@@ -1,0 +1,174 @@
+"""The passes of the cpu backend from polyhedra to a loop nest: which statements share loops, their tiles, and
+what is done to the loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from tc.ir import verify
+from tc.ir.expr import LE, Add, IntImm, Variable
+from tc.ir.loops import Array, If, Stmt
+from tc.ir.printer import nest_text
+from tc.ir.simplify import simplify
+from tc.pipeline.polyhedra import legal_fusion
+from tc.pipeline.polyhedra import traced as trace
+from tc.poly import loop_nest, schedule, tile_plan, tiles, tree_text
+from tc.poly.context import isl_context
+from tc.poly.fusion import fusion
+from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
+from tc.transforms.loops import epilogues
+from tc.transforms.loops import reassociate as reassociation
+from tc.transforms.loops import unswitch as unswitching
+
+from . import policy
+from .cost.work import instruction_count
+from .search import choose as choosing
+from .search.cache_tiles import TASK_CYCLES
+from .search.choose import predicted
+from .search.nontemporal import nontemporal_results
+from .search.size_variants import Plan, size_variants
+from .state import CpuState
+from .target import Machine
+
+_APART = 0.8  # share of the cycles of shared loops, at most, for which products are put apart
+
+
+def variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
+    """Loops for the typical sizes, and others for few points where these are faster.  Of products that share
+    loops the model says whether they are faster apart."""
+
+    def planned(typical: Mapping[str, int]) -> Plan:
+        first = plan(replace(state, planned_for=typical)).plan
+        if state.options.fusion is not None or not policy.joins_products(state.program, first.groups):
+            return first
+        other = plan(replace(state, planned_for=typical, products_apart=True)).plan
+        if other.groups == first.groups:
+            return first
+
+        def cycles(p: Plan) -> float:
+            regions = tile_plan.regions(state.program, p.groups, typical)
+            starts = TASK_CYCLES * len(regions)  # threads start for each, and wait for the last
+            return starts + predicted(state.polyhedra, regions, p.chosen, state.machine, typical)
+
+        return other if cycles(other) < _APART * cycles(first) else first
+
+    with isl_context():
+        usual = planned(state.typical)
+        few = size_variants(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
+    return replace(state, plan=usual, variants=few)
+
+
+def fuse(state: CpuState) -> CpuState:
+    """Groups of statements that share loops, the schedule tree of these, and why others stay apart."""
+    options, polyhedra = state.options, state.polyhedra
+    with isl_context():
+        default = policy.fusion_policy(polyhedra, state.machine, state.planned_for)
+        if state.products_apart:
+            default = policy.products_apart(state.program, default)
+        wanted = fusion.policy_of(options.fusion or default)
+        groups = fusion.fuse(polyhedra, wanted, state.distances)
+        apart = "".join(f"{x}\n" for x in fusion_diagnostics(polyhedra, groups, state.distances, wanted))
+        shown = tree_text.dump(schedule.fused(polyhedra, groups))
+    return replace(state, groups=tuple(groups), tree=shown, apart=apart)
+
+
+def legal(before: CpuState, after: CpuState) -> str:
+    known = after.dependences
+    known[:] = [legal_fusion(after.polyhedra, after.groups, known[0] if known else None)]
+    return "isl"
+
+
+def choose(state: CpuState) -> CpuState:
+    at = state.planned_for
+    with isl_context():
+        regions = tile_plan.regions(state.program, state.groups, at)
+        chosen = choosing.choose(
+            state.polyhedra, regions, state.machine, state.options, at, state.fewer, state.rankings
+        )
+    plan = Plan(state.groups, replace(chosen, text=state.apart + chosen.text), state.tree)
+    return replace(state, plan=plan)
+
+
+def scan(state: CpuState) -> CpuState:
+    """The loops of tiled boxes, with the arrays that tiling adds."""
+    program, polyhedra, usual = state.program, state.polyhedra, state.plan
+    with isl_context():
+        base = loop_nest.assemble(program, tiles.block(()))
+        nontemporal = nontemporal_results(
+            polyhedra, usual.chosen.regions, state.machine, state.typical, state.options.nontemporal
+        )
+        count, most = 0, 0
+        arrays: list[Array] = []
+        line_aligned: set[str] = set()
+        partial_line_results: set[str] = set()
+
+        def scanned(p: Plan, version: str) -> Stmt:
+            """The loops of a plan; of versions only one runs, so they use the same memory."""
+            nonlocal count, most
+            builder = tiles.Builder(
+                polyhedra,
+                _chunks(state.machine),
+                0,
+                base.workspace,
+                [],
+                count,
+                version,
+                nontemporal,
+                line_aligned,
+                partial_line_results,
+            )
+            scanner = tiles.TiledLoops(builder)
+            pairs = zip(p.chosen.regions, p.chosen.tilings, strict=True)
+            body = tiles.block(scanner.region(r, t) for r, t in pairs)
+            arrays.extend(builder.arrays)
+            count, most = builder.count, max(most, builder.workspace)
+            return body
+
+        body = scanned(usual, "")
+        for v in reversed(state.variants):
+            body = If(LE(Variable(v.size), IntImm(v.most)), scanned(v.plan, f".{v.most}"), body)
+    workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
+    nontemporal, line_aligned = nontemporal - partial_line_results, line_aligned - partial_line_results
+    own = (
+        replace(a, nontemporal=a.name in nontemporal, line_aligned=a.name in line_aligned)
+        for a in base.arrays
+    )
+    nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
+    return replace(state, nest=nest, private=most)
+
+
+def _chunks(machine: Machine) -> int:
+    """The most parts of a parallel loop whose iterations have memory of their own: as many as even out that a
+    processor is slower at times, of many processors fewer for each, as every part may need that memory."""
+    return max(4 * machine.cores, min(16 * machine.cores, 64))
+
+
+def unswitch(state: CpuState) -> CpuState:
+    nest = state.nest
+    return replace(state, nest=replace(nest, body=unswitching.unswitch(nest.body, nest.sizes)))
+
+
+def reroll(state: CpuState) -> CpuState:
+    lanes = state.machine.isa.lanes(4)
+    return replace(state, nest=epilogues.reroll(state.nest, lambda e: instruction_count(e, lanes)))
+
+
+def reassociate(state: CpuState) -> CpuState:
+    if not state.options.fast_math:
+        return state
+    return replace(state, nest=replace(state.nest, body=reassociation.reassociate(state.nest.body)))
+
+
+def well_formed(before: CpuState, after: CpuState) -> str:
+    if after.nest is before.nest:
+        return ""
+    return verify.loop_nest(after.nest, launches=False)
+
+
+def traced(before: CpuState, after: CpuState) -> str:
+    return trace(after.program, after.nest, launches=False)
+
+
+def show_nest(state: CpuState) -> str:
+    return nest_text(state.nest)

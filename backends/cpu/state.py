@@ -1,0 +1,133 @@
+"""What a program becomes on the cpu backend, pass by pass, and what is said of the result."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from tc.codegen import llvm_jit
+from tc.ir.expr import Call, walk
+from tc.ir.lines import joined, split
+from tc.ir.loops import LoopNest
+from tc.options import Options
+from tc.pipeline.pass_manager import later
+from tc.pipeline.polyhedra import PolyhedralState
+from tc.pipeline.program import ProgramState
+from tc.poly.dependences import Dependences
+from tc.poly.fusion.distances import Distances
+from tc.poly.fusion.fusion import Group
+
+from .emit.expressions import CHEAP_FUNCTIONS
+from .emit.interleave import INTERLEAVED_COPIES
+from .notices import notices
+from .search.choose import Rankings
+from .search.size_variants import Plan, SizeVariant
+from .target import Machine
+
+
+@dataclass(frozen=True, kw_only=True)
+class CpuState(ProgramState, PolyhedralState):
+    """What a program has become so far.
+
+    `planned_for` are the sizes that the loops of a variant are chosen for.  `fewer` has, by statement, how
+    many vectors the register tile of its nest must stay below.  `rankings` keeps candidates between searches.
+    """
+
+    machine: Machine
+    options: Options
+    fewer: Mapping[str, int] | None = None
+    rankings: Rankings = field(default_factory=lambda: Rankings())
+    dependences: list[Dependences] = field(default_factory=list[Dependences])  # of the oracle, once it asked
+    distances: Distances = field(default_factory=Distances)
+    planned_for: Mapping[str, int] = field(default_factory=dict[str, int])
+    products_apart: bool = False  # products do not share loops with others
+    groups: tuple[Group | str, ...] = ()
+    tree: str = ""  # the schedule tree of these groups
+    apart: str = ""  # why groups do not share loops
+    plan: Plan = later()
+    variants: tuple[SizeVariant, ...] = ()
+    nest: LoopNest = later()
+    private: int = 0  # bytes of the workspace behind the temporaries
+    text: str = ""
+    draft: bool = False  # of a candidate that may not be taken no object is made
+    object: bytes = b""
+    spills: str = ""  # what was done about them
+    code: llvm_jit.MachineCode = later()
+    parts: tuple[CpuState, ...] = ()  # straight-line parts of a program with sequential loops
+    splits: bool = True  # reductions may be split
+    composed: bool = False  # of parts, of which those that scatter are not among `parts`
+
+    @property
+    def lowered(self) -> LoweredKernel:
+        return _lowered(self)
+
+
+@dataclass(frozen=True, slots=True)
+class LoweredKernel:
+    """What a program became, up to LLVM's text; `instances` of its statements is a bound.
+
+    `vectors` is how many vectors the register tile of each statement's nest keeps, `cycles` how many the nest
+    takes by the model.  `functions`: some statements compute functions of more vectors than a few.
+    `explained` is the choice as traced text.
+    """
+
+    nest: LoopNest
+    schedule: str
+    explained: str
+    text: str
+    instances: int
+    private: int
+    vectors: Mapping[str, int]
+    cycles: Mapping[str, float]
+    notices: tuple[str, ...]
+    functions: bool
+
+    @property
+    def choice(self) -> str:
+        return joined(split(self.explained))
+
+
+def _of_parts(state: CpuState) -> LoweredKernel:
+    """What a program with sequential loops became, from its parts."""
+    made = [_lowered(part) for part in state.parts]
+    return LoweredKernel(
+        state.nest,
+        "".join(m.schedule for m in made),
+        "".join(m.explained for m in made),
+        state.text,
+        state.program.instances,
+        state.private,
+        {s: n for m in made for s, n in m.vectors.items()},
+        {s: n for m in made for s, n in m.cycles.items()},
+        tuple(dict.fromkeys(n for m in made for n in m.notices)),
+        any(m.functions for m in made),
+    )
+
+
+def _lowered(state: CpuState) -> LoweredKernel:
+    if state.composed:
+        return _of_parts(state)
+    usual, few, polyhedra = state.plan, state.variants, state.polyhedra
+    shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
+    choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
+    vectors = usual.chosen.vectors
+    functions = any(
+        n > INTERLEAVED_COPIES
+        and isinstance(e, Call)
+        and e.kind == "intrinsic"
+        and e.name not in CHEAP_FUNCTIONS
+        for s, n in vectors.items()
+        for e in walk(polyhedra.bodies[s])
+    )
+    return LoweredKernel(
+        state.nest,
+        shown,
+        state.transformations_text + choice + state.spills,
+        state.text,
+        state.program.instances,
+        state.private,
+        vectors,
+        usual.chosen.cycles,
+        notices(polyhedra, usual.chosen, state.options, state.operands),
+        functions,
+    )

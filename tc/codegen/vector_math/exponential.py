@@ -216,15 +216,16 @@ def exp_nonpositive(b: Body, f: Format, x: Value) -> Value:
     """exp for x <= 0 or NaN, without an upper end.  Where the result would be subnormal, or near that, it is
     0: these are shares of a sum that has a 1, and products with them would be slow."""
     least = -87.25 if f is SINGLE else -708.375
-    some = x.at_least(least)
+    none = x.lt(least)
+    some = none.select(least, x)
     if f is SINGLE and b.target.avx512:
         y, n = _by_table(b, some)
-        usual = b.scalef(y, n)
-    else:
-        base = _EXP32 if f is SINGLE else EXP64
-        n, _, r = reduce(b, f, some, base)
-        usual = evaluate(b, f, r, base.polynomial) * _power(f, n)
-    return x.lt(least).select(0.0, usual)
+        return none.select(0.0, b.scalef(y, n))
+    base = _EXP32 if f is SINGLE else EXP64
+    n, _, r = reduce(b, f, some, base)
+    # No power rather than no result: so no register has to keep which lanes these are.
+    power = none.select(0.0, _power(f, n))
+    return evaluate(b, f, r, base.polynomial) * power
 
 
 def exp_moderate(b: Body, f: Format, x: Value) -> Value:

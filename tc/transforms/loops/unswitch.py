@@ -46,6 +46,7 @@ from tc.ir.expr import (
     Sub,
     UIntImm,
     Variable,
+    constant,
     rebuild,
     variables,
     walk,
@@ -59,13 +60,17 @@ _SERIAL = (LoopKind.SERIAL, LoopKind.PARALLEL)
 _LARGEST = 1 << 48  # a size; sums of a few do not wrap around in 64 bits
 _ANY: Interval = (-_LARGEST, _LARGEST)
 _PRODUCT = " * "  # of two variables, as of a tile and its length: one term of a form
+_NAMES = ""  # stands for the names of values, where their ranges are taken to be known
+_MOST_COPIES = 512  # statements in code, beyond which conditions on tiles of unknown length stay
 _MOST = 2  # conditions that are told apart, each into three bodies at most
 
 
 def unswitch(s: Stmt, sizes: Sequence[str] = ()) -> Stmt:
     """A loop nest with conditions tested once for all points of inner loops, where they allow it; `sizes`
-    are symbolic."""
-    return _visit(s, dict.fromkeys(sizes, (0, _LARGEST)))
+    are symbolic.  Conditions on tiles of unknown length are left where they would make too much code."""
+    ranges = dict.fromkeys(sizes, (0, _LARGEST))
+    found = _visit(s, {**ranges, _NAMES: _ANY})
+    return found if _copies(found) <= _MOST_COPIES else _visit(s, ranges)
 
 
 def _visit(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
@@ -86,7 +91,7 @@ def _below(ranges: Mapping[str, Interval], s: For) -> dict[str, Interval]:
     """The ranges inside a loop; a name for a value (a loop of one iteration) may be any."""
     found = within(ranges, s)
     once = s.upper == simplify(Add(s.lower, IntImm(1)), exact=True) or s.upper == Add(s.lower, IntImm(1))
-    if s.var not in found and once:
+    if s.var not in found and once and _NAMES in ranges:
         found[s.var] = _ANY
     return found
 
@@ -122,6 +127,23 @@ def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
             case _:
                 return s
     return _interior(s, found, _Box(tuple(inner), known))
+
+
+def _copies(s: Stmt) -> int:
+    """The statements of which code is made, unrolled loops counted out."""
+    match s:
+        case Block():
+            return sum(map(_copies, s.body))
+        case For():
+            trips = constant(simplify(Sub(s.upper, s.lower), exact=True))
+            unrolled = s.kind is LoopKind.UNROLLED and isinstance(trips, int)
+            return _copies(s.body) * (max(0, -(-int(trips or 0) // s.step)) if unrolled else 1)
+        case If():
+            return _copies(s.then) + (0 if s.otherwise is None else _copies(s.otherwise))
+        case Promote():
+            return _copies(s.body)
+        case _:
+            return 1
 
 
 def _interior(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:

@@ -7,6 +7,10 @@ loop:
     vsubps %zmm16, %zmm18, %zmm18
     vsubps %zmm16, %zmm19, %zmm19
     vsubps %zmm16, %zmm20, %zmm20
+    vcmpnltps %zmm2, %zmm17, %k1
+    vcmpnltps %zmm2, %zmm18, %k2
+    vcmpnltps %zmm2, %zmm19, %k3
+    vcmpnltps %zmm2, %zmm20, %k4
     vmaxps %zmm17, %zmm2, %zmm17
     vmaxps %zmm18, %zmm2, %zmm18
     vmaxps %zmm19, %zmm2, %zmm19
@@ -55,10 +59,10 @@ loop:
     vfmadd213ps %zmm22, %zmm30, %zmm18
     vfmadd213ps %zmm23, %zmm31, %zmm19
     vfmadd213ps %zmm24, %zmm9, %zmm20
-    vscalefps %zmm25, %zmm17, %zmm9
-    vscalefps %zmm26, %zmm18, %zmm17
-    vscalefps %zmm27, %zmm19, %zmm18
-    vscalefps %zmm28, %zmm20, %zmm19
+    vscalefps %zmm25, %zmm17, %zmm9 {%k1} {z}
+    vscalefps %zmm26, %zmm18, %zmm17 {%k2} {z}
+    vscalefps %zmm27, %zmm19, %zmm18 {%k3} {z}
+    vscalefps %zmm28, %zmm20, %zmm19 {%k4} {z}
     vmovups %zmm9, -448(%rdi,%rsi)
     vmovups %zmm17, -384(%rdi,%rsi)
     vmovups %zmm18, -320(%rdi,%rsi)
@@ -71,6 +75,10 @@ loop:
     vsubps %zmm16, %zmm17, %zmm17
     vsubps %zmm16, %zmm18, %zmm18
     vsubps %zmm16, %zmm19, %zmm19
+    vcmpnltps %zmm2, %zmm9, %k2
+    vcmpnltps %zmm2, %zmm17, %k3
+    vcmpnltps %zmm2, %zmm18, %k4
+    vcmpnltps %zmm2, %zmm19, %k1
     vmaxps %zmm9, %zmm2, %zmm9
     vmaxps %zmm17, %zmm2, %zmm17
     vmaxps %zmm18, %zmm2, %zmm18
@@ -119,13 +127,13 @@ loop:
     vfmadd213ps %zmm21, %zmm29, %zmm17
     vfmadd213ps %zmm22, %zmm30, %zmm18
     vfmadd213ps %zmm23, %zmm31, %zmm19
-    vscalefps %zmm24, %zmm9, %zmm9
-    vscalefps %zmm25, %zmm17, %zmm17
-    vscalefps %zmm26, %zmm18, %zmm18
+    vscalefps %zmm24, %zmm9, %zmm9 {%k2} {z}
+    vscalefps %zmm25, %zmm17, %zmm17 {%k3} {z}
+    vscalefps %zmm26, %zmm18, %zmm18 {%k4} {z}
     vmovups %zmm9, -192(%rdi,%rsi)
     vmovups %zmm17, -128(%rdi,%rsi)
     vmovups %zmm18, -64(%rdi,%rsi)
-    vscalefps %zmm27, %zmm19, %zmm9
+    vscalefps %zmm27, %zmm19, %zmm9 {%k1} {z}
     vmovups %zmm9, (%rdi,%rsi)
     incq %r8
     addq $512, %rsi

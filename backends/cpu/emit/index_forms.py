@@ -13,7 +13,6 @@ from tc.ir.expr import (
     Add,
     Call,
     Cast,
-    Div,
     Expr,
     FloorDiv,
     FloorMod,
@@ -32,7 +31,6 @@ from tc.ir.expr import (
 )
 from tc.ir.loops import Array
 from tc.ir.simplify import linear_terms
-from tc.poly import fractions
 
 from ..isa import Isa
 from .affine import LANE, Affine, factors
@@ -41,13 +39,6 @@ from .values import Value, type_text
 
 _UNBOUNDED = 1 << 62  # beyond every index
 _INT32_MAX = (1 << 31) - 1  # what integers of 32 bits hold, signed or not
-# Functions of few instructions.
-CHEAP_FUNCTIONS = frozenset(
-    ["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"]
-)
-# Expensive functions whose code has no branch.
-_BRANCHLESS = frozenset(["sqrt", "rsqrt", "exp", "exp_nonpositive", "log", fractions.NAME])
-_OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,11 @@ class Domain:
     def names(self) -> tuple[str, ...]:
         return tuple(v.name for v in self.vars)
 
+    @property
+    def constant(self) -> bool:
+        """Whether the ranges have constant lengths."""
+        return all(isinstance(v.range.extent, IntImm) for v in self.vars)
+
 
 @dataclass(frozen=True, slots=True)
 class Loop:

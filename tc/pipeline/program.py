@@ -53,8 +53,8 @@ class ProgramPolicy:
     `recompute` says whether to compute a temporary where it is read, `store` whether to compute an operand
     once, before it is read; without them there is no `inline` and no `materialize`.  `prefix` has the points
     of a chunk of a prefix reduction, for values of a type; without it these stay.  With `phases` reductions
-    over residues are split.  `interchange`: reductions
-    are reordered always, or only where operands were materialized, which are then read as they lie.
+    over residues are split.  `interchange`: reductions are reordered always, or only where operands were
+    materialized, which are then read as they lie.
     `constant_temporaries`: new ones have constant sizes, as those of a part of a program with loops must.
     """
 
@@ -127,7 +127,7 @@ def _restrict(state: P) -> P:
 def _phases(state: P) -> P:
     if not state.policy.phases:
         return state
-    program, names = phases.split_phases(state.program)
+    program, names = phases.split_phases(state.program, state.policy.constant_temporaries)
     return replace(state, program=program, phases=names)
 
 

@@ -45,13 +45,13 @@ from tc.transforms.program import guards
 _MOST = 8  # statements that one becomes, beyond which code grows more than it gains
 
 
-def split_phases(program: Program) -> tuple[Program, tuple[str, ...]]:
+def split_phases(program: Program, constant: bool = False) -> tuple[Program, tuple[str, ...]]:
     """`program` with such reductions in phases, and the tensors that they define.  Windows and steps must be
-    numbers."""
+    numbers; with `constant` all ranges."""
     names: list[str] = []
     for stage in program.stages:
         found = _phases(program, stage)
-        if found:
+        if found and (stage.domain.constant or not constant):
             names.append(program.func_buffers[stage.func])
             program = _Splitter(program, stage, found).program()
     return program, tuple(names)

@@ -58,7 +58,7 @@ def in_chunks(
     while True:
         for stage in program.stages:
             prefix = prefix_of(program, stage)
-            if prefix is None or (constant and not _constant(stage)):
+            if prefix is None or (constant and not stage.domain.constant):
                 continue
             w = width(accumulator(program.func(stage.func).dtype, stage.value.dtype))
             results = [v for v in stage.domain.vars if v.name in prefix.along]
@@ -69,10 +69,6 @@ def in_chunks(
             return program, tuple(dict.fromkeys(n for n in names if n in buffers))
         names.append(program.func_buffers[stage.func])
         program = _Rewriter(program, stage, prefix, w).program()
-
-
-def _constant(stage: Stage) -> bool:
-    return all(isinstance(v.range.extent, IntImm) for v in stage.domain.vars)
 
 
 @dataclass(frozen=True, slots=True)

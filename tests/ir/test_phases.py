@@ -127,9 +127,9 @@ def test_a_transposed_convolution(backend: str, stride: int) -> None:
 def test_in_a_loop_whose_counter_bounds_the_results() -> None:
     """Temporaries of parts of loops have constant sizes: such a reduction stays."""
     source = """def f(int(N) x, int(K) w) -> (y) {
-      y(t,h) = 0 where t in 0:4, h in 0:12
       for t in 0:4 {
-        y(t,h) += (h-i) % 2 == 0 ? x[zero]((h-i)/2) * w(i) : 0 where h in 0:2*t+1
+        s(h) +=! x[zero]((h-i)/2) * w(i) where h in 0:2*t+1, (h-i) % 2 == 0
+        y(t) +=! s(h) where h in 0:2*t+1
       }
     }"""
     x, w = np.arange(1, 6, dtype="i4"), np.array([1, 10, 100], "i4")

@@ -26,6 +26,7 @@ PADDED = """def f(float(N,C,H) I, float(F,C,K) W) -> (O) {
 }"""
 PREFIX = "def f(float(N,D) A) -> (y) { y(n,d) +=! A(n,k) where k <= d, d in 0:D }"
 STRIDED = "def f(float(C,N) x, float(C,K) w) -> (y) { y(h) +=! (h-i) % 2 == 0 && h >= i && h-i < 2*N ? x(c,(h-i)/2) * w(c,i) : 0 where h in 0:2*N+1 }"
+RESIZED = "def f(float(N) A) -> (y) { y(i) = A[clamp]((i + 1) / 2 - 1) where i in 0:2*N }"
 
 WRONG_PROGRAMS = (
     Miscompilation(
@@ -231,5 +232,26 @@ WRONG_PROGRAMS = (
         "self.origin + self.spread[0]",
         "self.origin + self.spread[1]",
         (on("equivalence", STRIDED, C=2, N=9, K=3),),
+    ),
+    Miscompilation(
+        "a condition that holds at some points holds at all",
+        "conditions._Decider.decided",
+        "where.is_subset(holds)",
+        "not where.is_disjoint(holds)",
+        (on("equivalence", RESIZED, N=9),),
+    ),
+    Miscompilation(
+        "a condition holds where its other branch is evaluated",
+        "conditions._Decider.value",
+        "self.cut(where, condition, False, lets)",
+        "self.cut(where, condition, True, lets)",
+        (on("equivalence", "def f(float(N) A) -> (y) { y(i) = i > 3 ? A(i) : (i > 2 ? 1.0 : A(i)) }", N=9),),
+    ),
+    Miscompilation(
+        "of two comparisons that a condition becomes the first is left",
+        "conditions._Decider.as_sums",
+        "for c in found",
+        "for c in found[:1]",
+        (on("equivalence", "def f(float(N) A) -> (y) { y(i) = (i + 1) / 3 == 2 ? A(i) : 0.0 }", N=9),),
     ),
 )

@@ -67,6 +67,13 @@ PREDICATES: dict[type, tuple[str, str, str]] = {  # float, signed, unsigned
 }
 
 
+def power_of_two(constant: int | float | None) -> int | None:
+    """The exponent of an integer that is a power of two, else None."""
+    if not isinstance(constant, int) or constant <= 0 or constant.bit_count() != 1:
+        return None
+    return constant.bit_length() - 1
+
+
 def llvm_type(t: DType) -> str:
     """The type of a value in registers."""
     if t.is_bool:
@@ -229,6 +236,8 @@ class ExprEmitter:
                 r = self.op(f"{'udiv' if quotient else 'urem'} {ty} {a}, {divisor}")
                 return self.op(f"select i1 {zero}, {ty} 0, {ty} {r}")
             return self.op(f"{'udiv' if quotient else 'urem'} {ty} {a}, {divisor}")
+        if (bits := power_of_two(constant)) is not None:
+            return self.op(f"ashr {ty} {a}, {bits}" if quotient else f"and {ty} {a}, {(1 << bits) - 1}")
         if constant is not None and constant > 0:
             r = self.op(f"srem {ty} {a}, {b}")
             negative = self.op(f"ashr {ty} {r}, {t.bits - 1}")

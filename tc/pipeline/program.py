@@ -8,11 +8,13 @@
     inline       a temporary is computed where it is read
     materialize  an operand that many instances compute is computed once
     columns      a column that many rows read is copied once
+    conditions   conditions that iteration domains decide are decided
     collapse     dimensions that always go together become one
     interchange  the loops of a reduction get the order of what they read
 
 The order matters.  `restrict` comes first: it turns guarded operands into plain ones, which the next two
-judge. `inline` precedes `materialize`, which may store again what several inlined values share.  `collapse`
+judge. `inline` precedes `materialize`, which may store again what several inlined values share.  `conditions`
+follows what moves values into other domains.  `collapse` merges dimensions that no condition tells apart, and
 needs the loops of the source in their order, so `interchange` follows it.  Long reductions are split
 afterwards (`tc.transforms.program.rfactor`): the cpu backend does it once, GPUs try several ways.
 
@@ -32,6 +34,7 @@ from tc.ir.printer import program_text
 from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
+from tc.poly import conditions
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
     columns,
@@ -170,6 +173,10 @@ def _columns(state: P) -> P:
     return replace(state, program=program, columns=names)
 
 
+def _conditions(state: P) -> P:
+    return replace(state, program=conditions.decide(state.program))
+
+
 def _collapse(state: P) -> P:
     if not state.policy.collapse:
         return state
@@ -236,6 +243,12 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             "copy columns that many rows read, in sequential loops",
             "tc/transforms/program/columns.py",
             _columns,
+        ),
+        judged(
+            "conditions",
+            "decide conditions that iteration domains decide",
+            "tc/poly/conditions.py",
+            _conditions,
         ),
         judged(
             "collapse",

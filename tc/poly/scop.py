@@ -150,24 +150,65 @@ def build(program: Program) -> Scop:
 
     Call it, and use the result, inside `isl_context()`.
     """
-    with isl_context() as ctx:
+    with isl_context():
+        domains = Domains.of(program)
+        builder = _Builder(program, domains)
+        statements = tuple(builder.statement(i, s) for i, s in enumerate(program.stages))
+        names, parameters, context = domains.names, domains.parameters, domains.context
+        return Scop(program, names, parameters, context, statements, stage_bodies(program))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Domains:
+    """The iteration domains of a program's stages, over common parameters; use it inside `isl_context()`."""
+
+    names: Names
+    parameters: Parameters
+    context: isl.Set
+    reads: Mapping[str, tuple[Read, ...]]
+
+    @staticmethod
+    def of(program: Program) -> Domains:
         names = Names()
         parameters = Parameters.of(program, names)
         stage_reads = {s.name: reads(s) for s in program.stages}
         declare(parameters, _index_expressions(program, stage_reads))
-        space = parameters.params_space(ctx)
-        context = isl.Set.universe(space)
-        for i, e in enumerate(parameters.values.values()):
-            if i < len(program.sizes):
-                assert e in parameters.of_expr
-                context = context.lower_bound_val(PARAM, i, 0)
-        outer = Affine(parameters, parameters.space("", "", (), ctx), ())
-        for p in program.preconditions:
-            where, _ = outer.holds(p.condition)
-            context = context.intersect(where.params()).coalesce()
-        builder = _Builder(program, parameters, names, context, ctx)
-        statements = tuple(builder.statement(i, s, stage_reads[s.name]) for i, s in enumerate(program.stages))
-        return Scop(program, names, parameters, context, statements, stage_bodies(program))
+        with isl_context() as ctx:
+            context = isl.Set.universe(parameters.params_space(ctx))
+            for i, e in enumerate(parameters.values.values()):
+                if i < len(program.sizes):
+                    assert e in parameters.of_expr
+                    context = context.lower_bound_val(PARAM, i, 0)
+            outer = Affine(parameters, parameters.space("", "", (), ctx), ())
+            for p in program.preconditions:
+                where, _ = outer.holds(p.condition)
+                context = context.intersect(where.params()).coalesce()
+        return Domains(names, parameters, context, stage_reads)
+
+    def of_stage(self, stage: Stage) -> tuple[Affine, isl.Set, tuple[Expr, ...]]:
+        """How expressions over a stage's variables become sets; its domain; the conditions of it that isl
+        cannot express, which cut nothing from the domain."""
+        axes = stage.domain.vars
+        dims = [self.names.safe("index", v.name) for v in axes]
+        space = self.parameters.space("stage", stage.name, dims, self.context.get_ctx())
+        affine = Affine(self.parameters, space, [v.name for v in axes], axes)
+        domain, residual = self._domain(affine, axes, stage.domain.conditions)
+        return affine, domain, residual
+
+    def _domain(
+        self, affine: Affine, axes: tuple[IterVar, ...], conditions: tuple[Expr, ...]
+    ) -> tuple[isl.Set, tuple[Expr, ...]]:
+        s = isl.Set.universe(affine.space).intersect_params(self.context)
+        for i, v in enumerate(axes):
+            s = _bounded(affine, s, ("d", i), v.range.min, v.range.extent)
+        residual: list[Expr] = []
+        for c in conditions:
+            where, exact = affine.holds(c)
+            s = s.intersect(where)
+            if not exact:
+                residual.append(c)
+        # Bounds of minima and maxima leave many pieces, which most often are one set.
+        return s.coalesce(), tuple(residual)
 
 
 def _index_expressions(program: Program, stage_reads: dict[str, tuple[Read, ...]]) -> Iterator[Expr]:
@@ -188,22 +229,17 @@ def _index_expressions(program: Program, stage_reads: dict[str, tuple[Read, ...]
 
 
 class _Builder:
-    def __init__(
-        self, program: Program, parameters: Parameters, names: Names, context: isl.Set, ctx: isl.Context
-    ) -> None:
-        self.program, self.parameters, self.names, self.context = program, parameters, names, context
-        self.ctx = ctx
+    def __init__(self, program: Program, domains: Domains) -> None:
+        self.domains = domains
+        self.parameters, self.names = domains.parameters, domains.names
+        self.ctx = domains.context.get_ctx()
         self.buffers = {b.name: b for b in program.buffers}
         self.func_buffers = program.func_buffers
 
-    def statement(self, index: int, stage: Stage, stage_reads: tuple[Read, ...]) -> Statement:
-        axes = stage.domain.vars
-        dims = [self.names.safe("index", v.name) for v in axes]
-        space = self.parameters.space("stage", stage.name, dims, self.ctx)
-        affine = Affine(self.parameters, space, [v.name for v in axes], axes)
-        domain, residual = self.domain(affine, axes, stage.domain.conditions)
+    def statement(self, index: int, stage: Stage) -> Statement:
+        affine, domain, residual = self.domains.of_stage(stage)
         accesses: list[Access] = []
-        for i, read in enumerate(stage_reads):
+        for i, read in enumerate(self.domains.reads[stage.name]):
             buffer = self.buffers[self.func_buffers.get(read.call.name, read.call.name)]
             where, exact = domain, not residual
             for condition, value in read.guards:
@@ -219,27 +255,12 @@ class _Builder:
             )
         write = self.access(f"{stage.name}_w", "write", affine, own, stage.args, domain, not residual, None)
         accesses.append(write)
-        reduction = stage.op is not None and any(v.kind == "reduction" for v in axes)
+        reduction = stage.op is not None and any(v.kind == "reduction" for v in stage.domain.vars)
         if stage.op is not None and not reduction:
             reduction = not write.map.is_injective()
         return Statement(
             stage, index, self.names.safe("stage", stage.name), domain, residual, tuple(accesses), reduction
         )
-
-    def domain(
-        self, affine: Affine, axes: tuple[IterVar, ...], conditions: tuple[Expr, ...]
-    ) -> tuple[isl.Set, tuple[Expr, ...]]:
-        s = isl.Set.universe(affine.space).intersect_params(self.context)
-        for i, v in enumerate(axes):
-            s = _bounded(affine, s, ("d", i), v.range.min, v.range.extent)
-        residual: list[Expr] = []
-        for c in conditions:
-            where, exact = affine.holds(c)
-            s = s.intersect(where)
-            if not exact:
-                residual.append(c)
-        # Bounds of minima and maxima leave many pieces, which most often are one set.
-        return s.coalesce(), tuple(residual)
 
     def access(
         self, ref: str, kind: Kind, affine: Affine, buffer: Buffer, subscripts: tuple[Expr, ...],

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from tc.codegen.llvm_expr import power_of_two
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import (
     EQ,
@@ -32,6 +33,7 @@ from tc.ir.expr import (
     Sub,
     Variable,
     children,
+    constant,
     inline_lets,
     variables,
     walk,
@@ -59,6 +61,7 @@ _FUNCTIONS = {
 _LARGE_MODULUS = 32  # remainders by more leave most vectors contiguous
 # Single elements that a vector is assembled from at most, and its lanes.
 _FEW_ELEMENTS, _TYPICAL_LANES = 4, 16
+_QUOTIENT = 8.0  # instructions for a quotient of integers by a literal
 _LIBM = 30  # cycles a lane of a function that has no vector form
 
 
@@ -145,9 +148,13 @@ def _own_instructions(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
         case Min() | Max():
             own = 3.0 if e.dtype.is_float else 1.0
         case Div():
-            own = 10.0
+            divisor = constant(e.b)  # LLVM multiplies where the reciprocal is a number of the type
+            own = 1.0 if divisor is not None and abs(math.frexp(divisor)[0]) == 0.5 else 10.0
+        case FloorDiv() | FloorMod() if (divisor := constant(e.b)) is not None:
+            # A shift or a mask; else products with a reciprocal.
+            own = 1.0 if power_of_two(divisor) is not None else _QUOTIENT
         case FloorDiv() | FloorMod():
-            own = 1.0 if e.dtype.bits == 64 and isinstance(e.b, IntImm) else 8.0 * lanes
+            own = 8.0 * lanes
         case Cast():
             own = 3.0 if e.dtype.is_half or e.value.dtype.is_half else 1.0
         case Call() if e.kind == "intrinsic":
@@ -173,24 +180,29 @@ def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tup
     def add(key: tuple[frozenset[str], int | None], operations: float) -> None:
         found[key] = found.get(key, 0.0) + operations
 
-    def moved(e: Expr) -> frozenset[str]:
-        return frozenset(axes[v] for v in variables(e) if v in axes)
+    def moved(e: Expr, lets: Mapping[str, frozenset[str]]) -> frozenset[str]:
+        named = {**{v: frozenset([a]) for v, a in axes.items()}, **lets}
+        return frozenset(a for v in variables(e) for a in named.get(v, ()))
 
-    def visit(e: Expr) -> None:
+    def visit(e: Expr, lets: Mapping[str, frozenset[str]]) -> None:
+        if isinstance(e, Let):  # computed once, however often it is named
+            visit(e.value, lets)
+            visit(e.body, {**lets, e.name: moved(e.value, lets)})
+            return
         own, parts = _own_instructions(e, lanes)
         if own:
             read = numbers.get(e.value) if isinstance(e, Cast) and isinstance(e.value, Load) else None
             if read is not None and packed_type(body, read) != e.dtype:
                 read = None
-            add((moved(e), read), own)
+            add((moved(e, lets), read), own)
         for c in parts:
-            visit(c)
+            visit(c, lets)
 
-    visit(inline_lets(body))
+    visit(body, {})
     every = frozenset(axes.values())
     if stage.op == "+" and isinstance(body, Mul):
         # A multiply-add is one instruction, counted with the sum.
-        add((moved(body), None), -1.0)
+        add((moved(body, {}), None), -1.0)
         add((every, None), 1.0)
     elif stage.op is not None:
         add((every, None), 3.0 if stage.op in ("min", "max") and stage.value.dtype.is_float else 1.0)

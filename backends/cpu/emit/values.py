@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from tc.codegen.llvm_expr import INTRINSICS, float_literal, llvm_type
+from tc.codegen.llvm_expr import INTRINSICS, float_literal, llvm_type, power_of_two
 from tc.codegen.llvm_helpers import HELPERS
 from tc.codegen.numerics import bits16
 from tc.codegen.vector_math import Pasted, paste, paste_conversion
@@ -233,6 +233,10 @@ class ValueEmitter(InstructionEmitter):
             divisor = self.pure(f"select {ct} {none}, {ty} {one}, {ty} {y}")
             r = self.pure(f"{name} {ty} {x}, {divisor}")
             return Value(self.pure(f"select {ct} {none}, {ty} {zero}, {ty} {r}"), t, lanes)
+        if (bits := power_of_two(constant)) is not None:
+            if quotient:
+                return Value(self.pure(f"ashr {ty} {x}, {fixed(bits)}"), t, lanes)
+            return Value(self.pure(f"and {ty} {x}, {fixed((1 << bits) - 1)}"), t, lanes)
         if constant is not None and constant > 0:
             r = self.pure(f"srem {ty} {x}, {y}")
             negative = self.pure(f"ashr {ty} {r}, {fixed(t.bits - 1)}")

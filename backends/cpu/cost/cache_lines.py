@@ -161,6 +161,7 @@ def line_traffic(
     inner = {a.name: a.typical_extent for a in phase.axes}
     each = LINE / machine.l2_bandwidth
     out: list[LineTraffic] = []
+    gathers: set[tuple[str, int, tuple[tuple[str, int], ...]]] = set()
     for name in phase.statements:
         own = {a.name: extents[a.name] for a in context.nest.axes if name in a.vars}
         points = {**own, **inner}
@@ -168,9 +169,19 @@ def line_traffic(
             if (
                 r.written
                 or r.buffer in context.accumulators
-                or r.indirect
                 or not any(r.strides.get(n, 0) for n in inner)
+                or (r.indirect and (not r.gathered_rows or r.indirect & inner.keys()))
             ):
+                continue
+            if r.indirect:
+                # Gathers from one array choose among the same rows.
+                key = r.buffer, r.offset, tuple(sorted(r.strides.items()))
+                if key not in gathers:
+                    count, run = rows(r, points)
+                    lines = min(count * max(1.0, run / LINE), float(r.elements))
+                    cycles = lines * LINE / _rate(r, machine)
+                    out.append(LineTraffic(r, lines, cycles, 0.0, False, 0.0))
+                gathers.add(key)
                 continue
             if (name, r.read) in packs:
                 lines = footprint(r, points) * r.pack_itemsize / r.itemsize / LINE
@@ -195,6 +206,14 @@ def line_traffic(
             stalls = count * reload * _page_stride_stalls(r, points, run, machine)
             out.append(LineTraffic(r, lines, each * factor * reload * lines, stalls, False, occupancy))
     return out
+
+
+def _rate(r: Ref, machine: Machine) -> float:
+    """Bytes a cycle from the nearest cache that keeps the whole array, or from memory."""
+    size = r.elements * r.itemsize
+    if size <= USABLE_SHARE * machine.l2:
+        return machine.l2_bandwidth
+    return machine.l3_bandwidth if size <= machine.l3 else machine.bandwidth
 
 
 def _page_stride_stalls(r: Ref, points: Mapping[str, int], run: int, machine: Machine) -> float:
@@ -224,12 +243,14 @@ def _reload_factor(r: Ref, own: Mapping[str, int], phase: Phase, machine: Machin
     return out
 
 
-def fit_l1(found: Sequence[LineTraffic], machine: Machine) -> bool:
-    """Whether the lines of a register tile stay in the first cache together."""
-    return (
-        all(b.occupancy <= 1 for b in found)
-        and sum(b.lines for b in found) * LINE <= USABLE_SHARE * machine.l1
-    )
+def fit_l1(found: Sequence[LineTraffic], machine: Machine, along: str | None = None) -> bool:
+    """Whether the lines of a register tile stay in the first cache together; with `along` those of all tiles
+    along that axis which a gather chooses among."""
+
+    def lines(b: LineTraffic) -> float:
+        return b.lines * (b.ref.gathered_rows if along in b.ref.indirect else 1)
+
+    return all(b.occupancy <= 1 for b in found) and sum(map(lines, found)) * LINE <= USABLE_SHARE * machine.l1
 
 
 def new_line_cycles(
@@ -237,10 +258,10 @@ def new_line_cycles(
 ) -> tuple[float, float]:
     """Cycles to fetch the lines that a register tile reads and its predecessor along an axis did not, and the
     cycles that arithmetic stalls for them."""
-    if along is None or not fit_l1(found, machine):
+    if along is None or not fit_l1(found, machine, along):
         new = [1.0 for _ in found]
     else:
-        new = [_new_share(b, phase, along, tiles[along].register) for b in found]
+        new = [_new_share(b, phase, along, tiles[along]) for b in found]
     pairs = list(zip(found, new, strict=True))
     return sum(b.cycles * n for b, n in pairs), sum(b.stalls * n for b, n in pairs)
 
@@ -252,9 +273,11 @@ def conflict_reload_cycles(found: Sequence[LineTraffic], along: str, machine: Ma
     return machine.conflict_reload_penalty * sum(b.lines * (1 - 1 / b.occupancy) for b in reread)
 
 
-def _new_share(b: LineTraffic, phase: Phase, axis: str, step: int) -> float:
+def _new_share(b: LineTraffic, phase: Phase, axis: str, tile: Tile) -> float:
     """The share of lines that are new after a step along an axis."""
-    stride = abs(b.ref.strides.get(axis, 0))
+    stride, step = abs(b.ref.strides.get(axis, 0)), tile.register
+    if axis in b.ref.indirect:  # each row is new once
+        return min(1.0, b.ref.gathered_rows * step / tile.cache) if tile.is_bounded else 0.0
     if not stride:
         return 0.0
     if b.packed:

@@ -110,10 +110,12 @@ class Iteration:
         widest = max([self.lanes, *(t.lanes for t in self.candidate.tiles.values())])
         multiply_adds, wide_loads = machine.issue(4 * widest)
         new_lines = stalls = 0.0
-        if self.inner and self.tile.vector is None:  # lanes along a reduction read contiguous elements
+        if self.inner:
             c = self.candidate
             vector = lane_axis(c.tiles)
             found = cache_lines.line_traffic(self.context, self.phase, c.packs, self.extents, vector)
+            if self.tile.vector is not None:  # lanes along a reduction read contiguous elements
+                found = [x for x in found if x.ref.gathered_rows]
             new_lines, stalls = cache_lines.new_line_cycles(found, self.phase, c.tiles, after, machine)
             new_lines /= count
             if after is not None and self.tile.block is not None and not c.packs:

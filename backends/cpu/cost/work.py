@@ -77,6 +77,8 @@ class Ref:
     as from the first: the period is 1 where the elements are neighbours but for single breaks
     (`emit.load_by_shuffle`).
 
+    `gathered_rows` is among how many places data choose where a gather reads; 0 for what is no gather.
+
     `read` is the number of the reference among the statement's reads; -1 is the element that the statement
     writes.  The strides along axes in `dynamic` depend on dynamic sizes; `strides` has the typical ones.
     """
@@ -97,6 +99,7 @@ class Ref:
     dynamic: frozenset[str] = frozenset()
     offset: int = 0
     periods: Mapping[str, int] = field(default_factory=dict[str, int], hash=False)
+    gathered_rows: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,8 +290,12 @@ def _ref(
     windows: list[tuple[str, ...]] = []
     periods: dict[str, int] = {}
     offset = 0
+    gathered_rows, outer = 0, layout.elements
     for e, (step, varies) in zip(a.subscripts, layout.strides, strict=True):
+        extent, outer = outer // step, step
         e = inline_lets(e)
+        if any(isinstance(x, Call) and x.kind != "intrinsic" for x in walk(e)):
+            gathered_rows = extent * max(1, gathered_rows)
         terms, constant = linear_terms(e)
         offset += constant * step
         found: list[str] = []
@@ -334,6 +341,7 @@ def _ref(
         frozenset(dynamic),
         offset,
         {n: period for n, period in periods.items() if period},
+        gathered_rows,
     )
 
 

@@ -27,6 +27,10 @@ PADDED = """def f(float(N,C,H) I, float(F,C,K) W) -> (O) {
 PREFIX = "def f(float(N,D) A) -> (y) { y(n,d) +=! A(n,k) where k <= d, d in 0:D }"
 STRIDED = "def f(float(C,N) x, float(C,K) w) -> (y) { y(h) +=! (h-i) % 2 == 0 && h >= i && h-i < 2*N ? x(c,(h-i)/2) * w(c,i) : 0 where h in 0:2*N+1 }"
 RESIZED = "def f(float(N) A) -> (y) { y(i) = A[clamp]((i + 1) / 2 - 1) where i in 0:2*N }"
+BATCHED = """def f(float(N,C,W) X, float(H,C,A,B) K, float(A,A) T) -> (Y) {
+  V(n,c,a,b) +=! T(a,p) * X(n,c,p+b)
+  Y(n,h,a,b) +=! V(n,c,a,b) * K(h,c,a,b)
+}"""
 
 WRONG_PROGRAMS = (
     Miscompilation(
@@ -253,5 +257,12 @@ WRONG_PROGRAMS = (
         "for c in found",
         "for c in found[:1]",
         (on("equivalence", "def f(float(N) A) -> (y) { y(i) = (i + 1) / 3 == 2 ? A(i) : 0.0 }", N=9),),
+    ),
+    Miscompilation(
+        "merged short rows have the length of the other dimension",
+        "collapse._merged",
+        "yield Add(Mul(extents[buffer, d + 1], e), old[d + 1])",
+        "yield Add(Mul(extents[buffer, d], e), old[d + 1])",
+        (on("equivalence", BATCHED, N=3, C=4, H=5, W=6, A=4, B=3),),
     ),
 )

@@ -77,6 +77,26 @@ CASES = [
         "def f(float(N,C,H) X, float(N,C,W) K) -> (Y) { Y(n,c,h,w) = X(n,c,h) * K(n,c,w) }",
         {"X": 2, "K": 2, "Y": 3},
     ),
+    # Short rows, for the statement with the most points; another one uses both of their variables apart.
+    (
+        """def f(float(N,C,W) X, float(H,C,4,3) K, float(4,4) T) -> (Y) {
+          V(n,c,a,b) +=! T(a,p) * X(n,c,p+b)
+          Y(n,h,a,b) +=! V(n,c,a,b) * K(h,c,a,b) }""",
+        {"X": 3, "K": 3, "T": 2, "V": 3, "Y": 3},
+    ),
+    # Not if that has fewer points, or no loop of its own.
+    (
+        """def f(float(N,C,H,W) X, float(H,W) K) -> (Y) {
+          V(n,a,b) +=! X(n,c,h,w) * K(h,w) * a * b where a in 0:2, b in 0:3
+          Y(a,b) +=! V(n,a,b) }""",
+        {"X": 3, "K": 1, "V": 3, "Y": 2},
+    ),
+    (
+        """def f(float(N,2,3) X) -> (Y, z) {
+          Y(n,a,b) = X(n,a,b) * X(n,a,b)
+          z(n,a) +=! Y(n,a,b) }""",
+        {"X": 2, "Y": 2, "z": 1},
+    ),
 ]
 
 

@@ -2,14 +2,17 @@
 
 Two neighbouring dimensions of an array are merged where every access to it has two variables there, both over
 all of their dimension, and these occur nowhere but in such places.  A read may have a number for the second
-one, in a row of few elements.  What is left of a short row at the end of its vectors is then left over only
+one, in a row of few elements.  Rows of few elements are also merged for the statement with the most points if
+other statements use the two variables apart: these address `extent * i + j`.  What is left of a short row at the end of its vectors is then left over only
 once, and one loop has enough iterations for all cores (loop collapsing, as in OpenMP; the arrays are dense,
 so no subscript needs a division).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import Add, Call, Expr, IntImm, Let, Mul, Variable, children, rebuild, variables, walk
@@ -23,6 +26,7 @@ _SHORT = 4  # elements of a row of which single ones may be read, such as the tw
 class _Access:
     buffer: str
     args: tuple[Expr, ...]
+    checked: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +73,7 @@ def _uses(program: Program, stage: Stage) -> _Uses:
         if isinstance(e, Variable):
             elsewhere.add(e.name)
         if isinstance(e, Call) and e.kind != "intrinsic":
-            accesses.append(_Access(buffers.get(e.name, e.name), e.args))
+            accesses.append(_Access(buffers.get(e.name, e.name), e.args, bool(e.checked)))
             if e.checked:  # messages tell its variables
                 elsewhere.update(stage.domain.names)
             for a in e.args:
@@ -92,8 +96,10 @@ def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -
     """All that must be merged with two dimensions of a buffer; None where something must not."""
     buffers = {b.name: b for b in program.buffers}
     stages = {s.name: s for s in program.stages}
+    versions = {f.name: [s.name for s in program.stages if s.func == f.name] for f in program.funcs}
     dims: dict[str, set[int]] = {}
     pairs: dict[str, set[tuple[str, str]]] = {}
+    apart: dict[str, set[str]] = {}  # the variables of merged dimensions that a stage uses one by one
     open_dims, open_pairs = [(buffer, dim)], list[tuple[str, str, str]]()
     while open_dims or open_pairs:
         if open_dims:
@@ -111,7 +117,13 @@ def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -
                             continue  # a read of every so many elements
                         if not isinstance(i, Variable) or not isinstance(j, Variable):
                             return None
-                        open_pairs.append((s, i.name, j.name))
+                        own = [s] if a is not u.accesses[0] else versions[stages[s].func]
+                        if all(_side_by_side(stages[t], uses[t], name, d) for t in own):
+                            open_pairs.append((s, i.name, j.name))
+                        elif _is_short(buffers[name], d) and d + 2 == len(a.args) and not a.checked:
+                            apart.setdefault(s, set()).update((i.name, j.name))
+                        else:
+                            return None
             continue
         s, i, j = open_pairs.pop()
         if (i, j) in pairs.get(s, set()):
@@ -126,7 +138,39 @@ def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -
                     if (ranges[i], ranges[j]) != buffers[a.buffer].box[d : d + 2]:
                         return None
                     open_dims.append((a.buffer, d))
+    if apart and not _worthwhile(program, pairs, apart):
+        return None
     return _Merge({b: frozenset(x) for b, x in dims.items()}, {s: frozenset(x) for s, x in pairs.items()})
+
+
+def _side_by_side(stage: Stage, uses: _Uses, buffer: str, dim: int) -> bool:
+    """Whether a stage has two variables at two dimensions of a buffer, and these side by side everywhere."""
+    pairs = {a.args[dim : dim + 2] for a in uses.accesses if a.buffer == buffer}
+    return all(
+        isinstance(i, Variable) and isinstance(j, Variable) and _together(stage, uses, i.name, j.name)
+        for i, j in pairs
+    )
+
+
+def _worthwhile(
+    program: Program, pairs: Mapping[str, AbstractSet[tuple[str, str]]], apart: Mapping[str, AbstractSet[str]]
+) -> bool:
+    """Whether the stage with the most points is a reduction whose loops become fewer; a stage that uses
+    merged variables apart has them all apart."""
+    stages = {s.name: s for s in program.stages}
+    if any({v for pair in pairs.get(s, ()) for v in pair} & names for s, names in apart.items()):
+        return False
+
+    def points(name: str) -> float:
+        extents = [v.range.extent for v in stages[name].domain.vars]
+        return math.prod(e.value if isinstance(e, IntImm) else math.inf for e in extents)
+
+    reductions = [
+        s
+        for s, found in pairs.items()
+        if any(v.kind == "reduction" and all(v.name not in p for p in found) for v in stages[s].domain.vars)
+    ]
+    return max(map(points, reductions), default=0.0) >= max(map(points, apart))
 
 
 def _alike(program: Program, buffer: Buffer, dim: int) -> bool:
@@ -140,12 +184,15 @@ def _alike(program: Program, buffer: Buffer, dim: int) -> bool:
 
 
 def _is_fixed(buffer: Buffer, dim: int, i: Expr, j: Expr) -> bool:
-    """Whether the second of two neighbouring subscripts is a number in a short row, and both start from 0."""
+    """Whether the second of two neighbouring subscripts is a number in a short row."""
+    return isinstance(i, Variable) and isinstance(j, IntImm) and _is_short(buffer, dim)
+
+
+def _is_short(buffer: Buffer, dim: int) -> bool:
+    """Whether the second of two neighbouring dimensions is a short row, and both start from 0."""
     extent = buffer.box[dim + 1].extent
     return (
-        isinstance(i, Variable)
-        and isinstance(j, IntImm)
-        and isinstance(extent, IntImm)
+        isinstance(extent, IntImm)
         and extent.value <= _SHORT
         and all(r.min == IntImm(0) for r in buffer.box[dim : dim + 2])
     )
@@ -184,15 +231,15 @@ def _merged(program: Program, m: _Merge) -> Program:
         pairs = m.pairs.get(s.name, frozenset())
         names = {i: _fresh(f"{i}_{j}", s, program) for i, j in pairs}
         second = {j for _, j in pairs}
+        variable_pairs = {(Variable(i), Variable(j)) for i, j in pairs}
 
         def args(buffer: str, old: Sequence[Expr]) -> Iterator[Expr]:
             dims = m.dims.get(buffer, frozenset())
             for d, e in enumerate(old):
-                if d in dims and isinstance(j := old[d + 1], IntImm):
-                    yield Add(Mul(extents[buffer, d + 1], e), j)
-                elif d in dims:
-                    assert isinstance(e, Variable)
+                if d in dims and isinstance(e, Variable) and (e, old[d + 1]) in variable_pairs:
                     yield Variable(names[e.name])
+                elif d in dims:
+                    yield Add(Mul(extents[buffer, d + 1], e), old[d + 1])
                 elif d - 1 not in dims:
                     yield visit(e)
 

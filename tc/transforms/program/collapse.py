@@ -3,9 +3,11 @@
 Two neighbouring dimensions of an array are merged where every access to it has two variables there, both over
 all of their dimension, and these occur nowhere but in such places.  A read may have a number for the second
 one, in a row of few elements.  Rows of few elements are also merged for the statement with the most points if
-other statements use the two variables apart: these address `extent * i + j`.  What is left of a short row at the end of its vectors is then left over only
-once, and one loop has enough iterations for all cores (loop collapsing, as in OpenMP; the arrays are dense,
-so no subscript needs a division).
+other statements use the two variables apart: these address `extent * i + j`.
+
+What is left of a short row at the end of its vectors is then left over only once, and one loop has enough
+iterations for all cores (loop collapsing, as in OpenMP; the arrays are dense, so no subscript needs a
+division).
 """
 
 from __future__ import annotations

@@ -19,6 +19,7 @@ TILES: dict[str, Any] = {"tile": (8, 8), "register_tile": (3, 8)}
 TASKS: dict[str, Any] = {"tile": (1, 8), "register_tile": (1, 8), "vector": 1}
 MAX: dict[str, Any] = {"fusion": "max"}
 MIN: dict[str, Any] = {"fusion": "min"}
+CUMULATIVE = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) } }"
 LANES_N: dict[str, Any] = {"vector": 1, "register_tile": (3, 8)}
 
 WRONG_LOOPS = (
@@ -420,6 +421,47 @@ WRONG_LOOPS = (
                 dynamic="N",
                 N=9,
                 M=5,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "an element of two iterations before is carried",
+        "carried._reads_carried",
+        "Sub(Variable(loop.var), ONE)",
+        "Sub(Variable(loop.var), IntImm(2))",
+        (
+            on(
+                "equivalence",
+                "def f(float(D) x) -> (y) { y(d) = x(d) for d in 2:D { y(d) = y(d-2) + x(d) } }",
+                D=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "the first iteration reads what the last one does",
+        "carried._Carrier.loop",
+        "simplify(substitute(x, {loop.var: loop.lower}), exact=True)",
+        "simplify(substitute(x, {loop.var: Sub(loop.upper, ONE)}), exact=True)",
+        (on("equivalence", CUMULATIVE, N=5, D=9),),
+    ),
+    Miscompilation(
+        "rows that are left are not computed",
+        "inward._interleaved",
+        "If(enough, replace(loop, body=several), rest)",
+        "If(enough, replace(loop, body=several))",
+        (on("equivalence", CUMULATIVE, N=9, D=4000),),
+    ),
+    Miscompilation(
+        "a loop moves into rows that read each other",
+        "inward._own_dimension",
+        "high - low >= factor",
+        "False",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,D) x) -> (y) { y(n,d) = x(n,d) for d in 1:D { y(n,d) = y(n+1,d-1) + x(n,d) where n in 0:N-1 } }",
+                N=257,
+                D=20,
             ),
         ),
     ),

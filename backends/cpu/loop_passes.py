@@ -11,13 +11,15 @@ from tc.ir.expr import LE, Add, IntImm, Variable
 from tc.ir.loops import Array, If, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.simplify import simplify
+from tc.pipeline import equivalence
 from tc.pipeline.polyhedra import legal_fusion
 from tc.pipeline.polyhedra import traced as trace
 from tc.poly import loop_nest, schedule, tile_plan, tiles, tree_text
 from tc.poly.context import isl_context
 from tc.poly.fusion import fusion
 from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
-from tc.transforms.loops import epilogues
+from tc.transforms.loops import carried, epilogues
+from tc.transforms.loops import inward as inwards
 from tc.transforms.loops import reassociate as reassociation
 from tc.transforms.loops import unswitch as unswitching
 
@@ -164,6 +166,25 @@ def well_formed(before: CpuState, after: CpuState) -> str:
     if after.nest is before.nest:
         return ""
     return verify.loop_nest(after.nest, launches=False)
+
+
+def inward(state: CpuState) -> CpuState:
+    if not state.composed:
+        return state
+    nest = state.nest
+    ranks = {b.name: len(b.box) for b in state.program.buffers}
+    return replace(state, nest=replace(nest, body=inwards.inward(nest.body, nest.sizes, ranks)))
+
+
+def carry(state: CpuState) -> CpuState:
+    return replace(state, nest=carried.carry(state.nest)) if state.composed else state
+
+
+def same_loops(before: CpuState, after: CpuState) -> str:
+    if after.nest == before.nest:
+        return ""
+    oracles = (well_formed(before, after), equivalence.same_loops(after.program, before.nest, after.nest))
+    return ", ".join(o for o in oracles if o)
 
 
 def traced(before: CpuState, after: CpuState) -> str:

@@ -22,7 +22,6 @@ from tc.poly.exponents import nonpositive_exponents
 from tc.poly.fractions import divided_fractions
 from tc.poly.fusion.distances import Distances
 from tc.support import settings
-from tc.transforms.loops.inward import inward
 from tc.transforms.loops.scatters import along_rows
 from tc.transforms.program import segments
 
@@ -159,10 +158,9 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
         return composition.Compiled(found.nest, part.program)
 
     nest, private = composition.composed(state.program, parts, compiled_segment)
-    ranks = {b.name: len(b.box) for b in state.program.buffers}
-    nest = replace(nest, body=inward(nest.body, nest.sizes, ranks))
     whole = replace(state, nest=nest, private=private, parts=tuple(made), composed=True)
-    whole = PASSES.run_pass(_CODE, whole)
+    for p in (*_WHOLE, _CODE):
+        whole = PASSES.run_pass(p, whole)
     return whole if state.draft else PASSES.run_pass(OBJECT, whole)
 
 
@@ -258,7 +256,26 @@ _TO_LOOPS = (
         loop_passes.traced,
     ),
 )
-_TO_CODE = (*_TO_LOOPS, _CODE)
+# Of a program with sequential loops, whose parts are together.
+_WHOLE = (
+    Pass(
+        "inward",
+        "move sequential loops into loops whose iterations have elements of their own",
+        "tc/transforms/loops/inward.py",
+        loop_passes.inward,
+        loop_passes.show_nest,
+        loop_passes.same_loops,
+    ),
+    Pass(
+        "carry",
+        "keep elements that the next iteration of a loop reads in registers",
+        "tc/transforms/loops/carried.py",
+        loop_passes.carry,
+        loop_passes.show_nest,
+        loop_passes.same_loops,
+    ),
+)
+_TO_CODE = (*_TO_LOOPS, *_WHOLE, _CODE)
 _IDENTITY = PassList[IdentityState]("cpu", identity_passes(IdentityState))
 _TO_NEST = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_LOOPS))
 # What needs no code generator for the machine: tests look at the code for processors that are not here.

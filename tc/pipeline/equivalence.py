@@ -1,7 +1,8 @@
-"""The oracle of passes over programs: the program before and the one after compute the same.
+"""The oracle of passes over programs, and of those over whole loop nests: what is before and what is after
+compute the same.
 
-Both are compiled as the reference backend does it, statement by statement and without any transformation
-between, and run on the same random data.  Nothing is shared with the passes that are judged.
+Both programs are compiled as the reference backend does it, statement by statement and without any
+transformation between, and run on the same random data.  Nothing is shared with the passes that are judged.
 
 A program of symbolic sizes is run at a few tiny ones, a specialised program at its own if that takes no more
 than `MOST_INSTANCES`.  Data are small integers, so that sums and products of them are exact in every order;
@@ -14,7 +15,8 @@ import ctypes
 import functools
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 
@@ -22,7 +24,8 @@ from tc.codegen import llvm_ir, llvm_jit
 from tc.dtypes import DType
 from tc.errors import InternalError
 from tc.ir.evaluate import evaluate
-from tc.ir.loops import LoopNest
+from tc.ir.expr import Add, FloorDiv, IntImm, Load, Mul, variables, walk
+from tc.ir.loops import Array, Block, For, If, Launch, LoopNest, Promote, Stmt, statements
 from tc.ir.program import Program, Stage
 from tc.poly.identity import identity_nest
 
@@ -51,8 +54,20 @@ def same_results(before: Program, after: Program) -> str:
     for sizes in _sizes(before):
         if _affordable(before, sizes) and _affordable(after, sizes):
             ran = True
-            _compare(before, after, sizes)
+            _compare(_kernel(before), _kernel(after), sizes)
     return "reference" if ran else "reference (too large to run)"
+
+
+def same_loops(program: Program, before: LoopNest, after: LoopNest) -> str:
+    """The same of two nests of a program, which run one statement after the other, without registers."""
+    if after is before or after == before:
+        return ""
+    ran = False
+    for sizes in _sizes(program):
+        if _instances_of(before, sizes) <= MOST_INSTANCES and _fits(program, sizes):
+            ran = True
+            _compare(_kernel_of(program, before), _kernel_of(program, after), sizes)
+    return "scalar loops" if ran else "scalar loops (too large to run)"
 
 
 def _sizes(program: Program) -> Iterator[dict[str, int]]:
@@ -68,11 +83,46 @@ def _sizes(program: Program) -> Iterator[dict[str, int]]:
 
 def _affordable(program: Program, sizes: Mapping[str, int]) -> bool:
     instances = sum(_instances(s, sizes) for s in program.stages)
-    return instances <= MOST_INSTANCES and sum(_sizes_in_bytes(program, sizes).values()) <= _MOST_BYTES
+    return instances <= MOST_INSTANCES and _fits(program, sizes)
+
+
+def _fits(program: Program, sizes: Mapping[str, int]) -> bool:
+    return sum(_sizes_in_bytes(program, sizes).values()) <= _MOST_BYTES
 
 
 def _instances(stage: Stage, sizes: Mapping[str, int]) -> int:
     return math.prod(max(0, evaluate(v.range.extent, sizes)) for v in stage.domain.vars)
+
+
+def _instances_of(nest: LoopNest, sizes: Mapping[str, int]) -> int:
+    """The instances of a nest's statements."""
+
+    def of(s: Stmt, at: Mapping[str, int]) -> int:
+        match s:
+            case Block():
+                return sum(of(c, at) for c in s.body)
+            case For():
+                places = range(evaluate(s.lower, at), evaluate(s.upper, at), s.step)
+                if s.var in _decisive(s.body):
+                    return sum(of(s.body, {**at, s.var: i}) for i in places)
+                return len(places) * of(s.body, {**at, s.var: places.start}) if places else 0
+            case If():
+                otherwise = Block(()) if s.otherwise is None else s.otherwise
+                if any(isinstance(e, Load) for e in walk(s.condition)):
+                    return of(s.then, at) + of(otherwise, at)
+                return of(s.then if evaluate(s.condition, at) else otherwise, at)
+            case Promote() | Launch():
+                return of(s.body, at)
+            case _:
+                return 1
+
+    return of(nest.body, sizes)
+
+
+def _decisive(s: Stmt) -> set[str]:
+    """The variables in bounds and conditions below a statement."""
+    loops = {v for x in statements(s) if isinstance(x, For) for e in (x.lower, x.upper) for v in variables(e)}
+    return loops | {v for x in statements(s) if isinstance(x, If) for v in variables(x.condition)}
 
 
 def _sizes_in_bytes(program: Program, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -82,11 +132,10 @@ def _sizes_in_bytes(program: Program, sizes: Mapping[str, int]) -> dict[str, int
     }
 
 
-def _compare(before: Program, after: Program, sizes: Mapping[str, int]) -> None:
-    first, second = _kernel(before), _kernel(after)
+def _compare(first: _Kernel, second: _Kernel, sizes: Mapping[str, int]) -> None:
     for palette in _PALETTES:
         wanted, found = first.run(sizes, palette), second.run(sizes, palette)
-        _same(before, wanted, found, sizes)
+        _same(first.program, wanted, found, sizes)
 
 
 def _same(before: Program, wanted: Results, found: Results, sizes: Mapping[str, int]) -> None:
@@ -129,7 +178,7 @@ def _close(a: Numbers, b: Numbers, dtype: DType) -> np.ndarray[tuple[int], np.dt
 
 @dataclass(frozen=True, slots=True)
 class _Kernel:
-    """A program as machine code of its identity schedule."""
+    """A program as machine code of a loop nest."""
 
     program: Program
     nest: LoopNest
@@ -162,8 +211,25 @@ class _Kernel:
 
 @functools.lru_cache(8)  # the program after a pass is the one before the next
 def _kernel(program: Program) -> _Kernel:
-    nest = identity_nest(program)
+    return _kernel_of(program, identity_nest(program))
+
+
+def _kernel_of(program: Program, nest: LoopNest) -> _Kernel:
+    nest = _in_memory(nest)
     return _Kernel(program, nest, llvm_jit.compile_text(llvm_ir.emit(nest), llvm_ir.KERNEL, level=0))
+
+
+def _in_memory(nest: LoopNest) -> LoopNest:
+    """A nest whose registers have places of their own in the workspace."""
+    arrays: list[Array] = []
+    end = nest.workspace
+    for a in nest.arrays:
+        if a.role == "register":
+            a = replace(a, offset=end)
+            size = reduce(Mul, a.shape, IntImm(a.dtype.itemsize))
+            end = Add(end, Mul(FloorDiv(Add(size, IntImm(63)), IntImm(64)), IntImm(64)))
+        arrays.append(a)
+    return replace(nest, arrays=tuple(arrays), workspace=end)
 
 
 def _room(content: Bytes) -> Bytes:

@@ -21,10 +21,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tc.ir.expr import GE, LT, Add, Expr, IntImm, Min, Sub, substitute, variables
+from tc.ir.expr import GE, LT, Add, Expr, IntImm, Min, Sub, variables
 from tc.ir.intervals import Interval, interval
 from tc.ir.loops import MOST_BLOCKS, Block, Compute, For, If, Launch, LoopKind, Promote, Stmt, statements
 from tc.ir.simplify import simplify
+from tc.transforms.loops.substituted import substituted
 
 _LARGEST_TILE = 32  # iterations of a tile, up to which it is told apart from a partial one
 
@@ -105,40 +106,11 @@ def _of(s: For, trips: int) -> For:
 def _iteration(s: For, number: int) -> Stmt:
     """An iteration of a loop, if it has so many."""
     at = _plus(s.lower, number * s.step)
-    return If(simplify(LT(at, s.upper), exact=True), _at(s.body, {s.var: at}))
+    return If(simplify(LT(at, s.upper), exact=True), substituted(s.body, {s.var: at}))
 
 
 def _plus(e: Expr, n: int) -> Expr:
     return simplify(Add(e, IntImm(n)), exact=True)
-
-
-def _at(s: Stmt, values: dict[str, Expr]) -> Stmt:
-    """A straight-line statement with the values of variables."""
-
-    def of(e: Expr) -> Expr:
-        return simplify(substitute(e, values), exact=False)
-
-    def index(e: Expr) -> Expr:
-        return simplify(substitute(e, values), exact=True)
-
-    match s:
-        case Block():
-            return replace(s, body=tuple(_at(c, values) for c in s.body))
-        case If():
-            otherwise = None if s.otherwise is None else _at(s.otherwise, values)
-            return If(index(s.condition), _at(s.then, values), otherwise)
-        case For():
-            inner = {v: e for v, e in values.items() if v != s.var}
-            return replace(s, lower=index(s.lower), upper=index(s.upper), body=_at(s.body, inner))
-        case Compute():
-            return replace(
-                s,
-                subscripts=tuple(map(index, s.subscripts)),
-                value=of(s.value),
-                point=tuple(map(index, s.point)),
-            )
-        case _:
-            return s
 
 
 def _values(e: Expr, ranges: Ranges) -> Interval | None:

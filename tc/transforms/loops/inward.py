@@ -17,12 +17,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Add, Expr, IntImm, Load, Min, Mul, Variable, variables, walk
+from tc.ir.expr import LE, Add, Expr, IntImm, Load, Min, Mul, Variable, variables, walk
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt, statements
 from tc.ir.simplify import linear_terms
+from tc.transforms.loops.carried import recurrences
+from tc.transforms.loops.substituted import substituted
 from tc.transforms.loops.unswitch import Interval, values, within
 
 _CHUNKS = 16  # of the loop that becomes one over threads
+_ROWS = 4  # that are computed at a time, as many as an addition takes cycles
 _WORK = 1 << 15  # instances from which threads are worth it
 
 
@@ -186,18 +189,32 @@ def _inside(part: Stmt, loop: For, ranges: Mapping[str, Interval]) -> Stmt:
         return replace(loop, body=part)
     body = replace(part, body=replace(loop, body=part.body))
     trips = _most(loop, ranges) * _most(part, ranges)
-    if part.kind is LoopKind.PARALLEL or trips < _WORK or not isinstance(part.upper, IntImm):
+    if part.kind is LoopKind.PARALLEL:
         return body
-    if not isinstance(part.lower, IntImm):
-        return body
+    if trips < _WORK or not isinstance(part.upper, IntImm) or not isinstance(part.lower, IntImm):
+        return _interleaved(body)
     count = part.upper.value - part.lower.value
     if count < 2:
-        return body
+        return _interleaved(body)
     chunk = -(-count // _CHUNKS)
     name = f"{part.var}_c"
     first = Add(part.lower, Mul(IntImm(chunk), Variable(name)))
     rows = replace(body, lower=first, upper=Min(Add(first, IntImm(chunk)), part.upper))
-    return For(name, IntImm(0), IntImm(-(-count // chunk)), 1, LoopKind.PARALLEL, rows)
+    return For(name, IntImm(0), IntImm(-(-count // chunk)), 1, LoopKind.PARALLEL, _interleaved(rows))
+
+
+def _interleaved(rows: For) -> For:
+    """Rows whose iterations wait for the last one each, some at a time: the processor computes one while
+    another waits (unroll and jam)."""
+    loop = rows.body
+    if not isinstance(loop, For) or not recurrences(loop):
+        return rows
+    row = Variable(rows.var)
+    several = Block(tuple(substituted(loop.body, {rows.var: Add(row, IntImm(i))}) for i in range(_ROWS)))
+    one = f"{rows.var}_r"
+    rest = For(one, row, rows.upper, 1, LoopKind.SERIAL, substituted(loop, {rows.var: Variable(one)}))
+    enough = LE(Add(row, IntImm(_ROWS)), rows.upper)
+    return replace(rows, step=_ROWS, body=If(enough, replace(loop, body=several), rest))
 
 
 def _most(s: For, ranges: Mapping[str, Interval]) -> int:

@@ -1,0 +1,261 @@
+"""Elements that one iteration of a loop stores and the next one reads, kept in registers.
+
+    for d                               carried = y[d0]
+      y[d + 1] = y[d] + x[d]      →     for d
+                                          carried = carried + x[d]
+                                          y[d + 1] = carried
+
+Without it an iteration waits for the store of the last one and a load besides its arithmetic (scalar
+replacement: Callahan, Carr and Kennedy, "Improving register allocation for subscripted variables", 1990).
+
+A read qualifies if it happens in every iteration, before or in the statement that stores the element which
+the next iteration reads, and if no other statement of the loop may store that element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+
+from tc.ir.expr import (
+    LT,
+    ONE,
+    ZERO,
+    And,
+    Expr,
+    IfThenElse,
+    IntImm,
+    Load,
+    Or,
+    Sub,
+    Variable,
+    children,
+    constant,
+    rebuild,
+    substitute,
+    variables,
+    walk,
+)
+from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Promote, Stmt
+from tc.ir.simplify import linear_terms, simplify
+from tc.transforms.loops.substituted import substituted
+
+
+def carry(nest: LoopNest) -> LoopNest:
+    """A loop nest with such elements in registers, in serial loops without loops inside."""
+    arrays = {a.name: a for a in nest.arrays}
+    carrier = _Carrier(arrays)
+    body = carrier.visit(nest.body)
+    return nest if not carrier.added else replace(nest, body=body, arrays=(*nest.arrays, *carrier.added))
+
+
+def recurrences(loop: For) -> tuple[Compute, ...]:
+    """The statements of a loop that store an element which the next iteration reads."""
+    body = _straight(loop)
+    return tuple(s for i, s in enumerate(body) if _reads_carried(loop, body, i))
+
+
+def _straight(loop: For) -> tuple[Compute, ...]:
+    """The statements of a serial loop, if it is made of them alone, but for lanes around all of them."""
+    if loop.kind is not LoopKind.SERIAL or loop.step != 1:
+        return ()
+    found = tuple(_flat(_inside(loop)))
+    return tuple(s for s in found if isinstance(s, Compute)) if all(map(_is_plain, found)) else ()
+
+
+def _layers(loop: For) -> tuple[For | Promote, ...]:
+    """What is around the statements of a loop: vector and unrolled loops of constant length, promotions."""
+    out: list[For | Promote] = []
+    s = _one(loop.body)
+    while isinstance(s, Promote) or (isinstance(s, For) and _is_lanes(s)):
+        out.append(s)
+        s = _one(s.body)
+    return tuple(out)
+
+
+def _is_lanes(s: For) -> bool:
+    constants = isinstance(s.lower, IntImm) and isinstance(s.upper, IntImm)
+    return s.kind in (LoopKind.VECTOR, LoopKind.UNROLLED) and constants and s.step == 1
+
+
+def _lanes(loop: For) -> tuple[For, ...]:
+    return tuple(x for x in _layers(loop) if isinstance(x, For))
+
+
+def _one(s: Stmt) -> Stmt:
+    """What a block holds, if that is one statement."""
+    while isinstance(s, Block) and len(s.body) == 1:
+        s = s.body[0]
+    return s
+
+
+def _inside(loop: For) -> Stmt:
+    layers = _layers(loop)
+    return layers[-1].body if layers else loop.body
+
+
+def _around(layers: Sequence[For | Promote], s: Stmt) -> Stmt:
+    for x in reversed(layers):
+        s = replace(x, body=s)
+    return s
+
+
+def _flat(s: Stmt) -> Iterator[Stmt]:
+    if isinstance(s, Block):
+        for c in s.body:
+            yield from _flat(c)
+    else:
+        yield s
+
+
+def _is_plain(s: Stmt) -> bool:
+    return isinstance(s, Compute) and not s.asynchronous and not s.atomic and s.width == 1
+
+
+def _reads_carried(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, ...]:
+    """The reads of what statement `at` stored in the iteration before; () where that is not known."""
+    s = body[at]
+    if s.op is not None or any(isinstance(e, Load) for x in s.subscripts for e in walk(x)):
+        return ()
+    lanes = {x.var for x in _lanes(loop)}
+    if not all(any(_tells_apart(x, v, {loop.var, *lanes} - {v}) for x in s.subscripts) for v in lanes):
+        return ()
+    if not all(o is s or o.buffer != s.buffer or _never_meet(loop, o, s) for o in body):
+        return ()
+    before: dict[str, Expr] = {loop.var: Sub(Variable(loop.var), ONE)}
+    stored = tuple(simplify(substitute(x, before), exact=True) for x in s.subscripts)
+    return tuple(
+        e
+        for o in body[: at + 1]
+        for x in (*o.subscripts, o.value)
+        for e in _always(x)
+        if isinstance(e, Load) and e.buffer == s.buffer and not e.checked and _same(e.subscripts, stored)
+    )
+
+
+def _tells_apart(subscript: Expr, var: str, others: AbstractSet[str]) -> bool:
+    """Whether a subscript is another one for each value of a variable, whatever others are."""
+    terms, _ = linear_terms(subscript)
+    moving = [t for t in terms if var in variables(t)]
+    return moving == [Variable(var)] and not any(variables(t) & others for t in terms)
+
+
+def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+    return all(constant(simplify(Sub(x, y), exact=True)) == 0 for x, y in zip(a, b, strict=True))
+
+
+def _never_meet(loop: For, a: Compute, b: Compute) -> bool:
+    """Whether two statements store in places that differ by a number in a dimension where the loop does not
+    move them."""
+    return any(
+        loop.var not in variables(x) | variables(y)
+        and constant(simplify(Sub(x, y), exact=True)) not in (None, 0)
+        for x, y in zip(a.subscripts, b.subscripts, strict=True)
+    )
+
+
+def _always(e: Expr) -> Iterator[Expr]:
+    """The parts of an expression that are evaluated whatever its conditions say."""
+    yield e
+    match e:
+        case IfThenElse():
+            parts: tuple[Expr, ...] = (e.condition,)
+        case And() | Or():
+            parts = (e.a,)
+        case _:
+            parts = children(e)
+    for c in parts:
+        yield from _always(c)
+
+
+@dataclass(slots=True)
+class _Carrier:
+    """`arrays` are those of the nest; `added` the registers."""
+
+    arrays: Mapping[str, Array]
+    added: list[Array] = field(default_factory=list[Array])
+
+    def visit(self, s: Stmt) -> Stmt:
+        match s:
+            case Block():
+                return replace(s, body=tuple(map(self.visit, s.body)))
+            case If():
+                otherwise = None if s.otherwise is None else self.visit(s.otherwise)
+                return replace(s, then=self.visit(s.then), otherwise=otherwise)
+            case For():
+                return self.loop(s) or replace(s, body=self.visit(s.body))
+            case Promote():
+                return replace(s, body=self.visit(s.body))
+            case _:
+                return s
+
+    def loop(self, loop: For) -> Stmt | None:
+        """A loop with its carried elements in registers; None if there are none."""
+        body = _straight(loop)
+        reads = {i: found for i in range(len(body)) if (found := self.reads(loop, body, i))}
+        if not reads:
+            return None
+        lanes = _lanes(loop)
+        registers = {i: self.register(body[i], lanes) for i in reads}
+        first: list[Stmt] = []
+        inside: list[Stmt] = []
+        for i, register in registers.items():
+            start = tuple(
+                simplify(substitute(x, {loop.var: loop.lower}), exact=True) for x in reads[i][0].subscripts
+            )
+            origin = replace(body[i], value=replace(reads[i][0], subscripts=start))
+            at_start = substituted(origin, {loop.var: loop.lower})
+            assert isinstance(at_start, Compute)
+            first.append(_around(lanes, _assigned(at_start, "first", register, at_start.value)))
+        for i, s in enumerate(body):
+            # Statements behind the store find what this iteration stored in the register.
+            known = {
+                load: _element(registers[k], load) for k, found in reads.items() if k >= i for load in found
+            }
+            changed = replace(s, value=_in_registers(s.value, known))
+            if i in registers:
+                inside.append(_assigned(changed, "", registers[i], changed.value))
+                inside.append(replace(s, stage=f"{s.stage}.store", value=_element(registers[i], reads[i][0])))
+            else:
+                inside.append(changed)
+        names = frozenset(r.name for r in registers.values())
+        body_again = _around(_layers(loop), Block(tuple(inside)))
+        whole = Promote(names, names, Block((*first, replace(loop, body=body_again))))
+        some = simplify(LT(loop.lower, loop.upper), exact=True)
+        return whole if constant(some) else If(some, whole)
+
+    def reads(self, loop: For, body: Sequence[Compute], at: int) -> tuple[Load, ...]:
+        array = self.arrays[body[at].buffer]
+        if array.role not in ("output", "temporary") or array.dtype.is_half or array.dtype.is_bool:
+            return ()
+        return _reads_carried(loop, body, at)
+
+    def register(self, s: Compute, lanes: Sequence[For]) -> _Register:
+        name = f"{s.buffer}.carried{len(self.added)}"
+        shape = tuple(simplify(Sub(x.upper, x.lower), exact=True) for x in lanes)
+        self.added.append(Array(name, self.arrays[s.buffer].dtype, shape, "register", ZERO))
+        return _Register(name, tuple(simplify(Sub(Variable(x.var), x.lower), exact=True) for x in lanes))
+
+
+@dataclass(frozen=True, slots=True)
+class _Register:
+    """The element of a register array in a lane."""
+
+    name: str
+    subscripts: tuple[Expr, ...]
+
+
+def _element(register: _Register, load: Load) -> Load:
+    return Load(register.name, register.subscripts, load.dtype)
+
+
+def _assigned(s: Compute, kind: str, register: _Register, value: Expr) -> Compute:
+    stage = f"{s.stage}.{kind}" if kind else s.stage
+    return replace(s, stage=stage, buffer=register.name, subscripts=register.subscripts, value=value)
+
+
+def _in_registers(e: Expr, known: Mapping[Load, Load]) -> Expr:
+    if isinstance(e, Load) and e in known:
+        return known[e]
+    return rebuild(e, lambda c: _in_registers(c, known))

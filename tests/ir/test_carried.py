@@ -15,7 +15,8 @@ CARRIED = {
     "both neighbours": """y(i,j) = x(i,j)
       for i in 1:N { for j in 1:D { y(i,j) = y(i-1,j) - y(i,j-1) + y(i-1,j-1) } }""",
     "in place": """y(i,j) = x(i,j)
-      for t in 0:2 { for i in 1:N-1 { for j in 1:D-1 { y(i,j) = y(i-1,j) + y(i,j-1) - y(i,j) + y(i,j+1) } } }""",
+      for t in 0:2 { for i in 1:N-1 { for j in 1:D-1 {
+        y(i,j) = y(i-1,j) + y(i,j-1) - y(i,j) + y(i,j+1) } } }""",
     "a maximum": "y(n,0) = x(n,0)\n for d in 1:D { y(n,d) = fmax(y(n,d-1), x(n,d)) }",
 }
 LEFT = {

@@ -265,4 +265,32 @@ WRONG_PROGRAMS = (
         "yield Add(Mul(extents[buffer, d], e), old[d + 1])",
         (on("equivalence", BATCHED, N=3, C=4, H=5, W=6, A=4, B=3),),
     ),
+    Miscompilation(
+        "a temporary that the next iteration reads is one of one iteration",
+        "contract._tells_iterations",
+        "len(subscripts) != 1",
+        "not subscripts",
+        (
+            on(
+                "equivalence",
+                "def f(float(T,N) e, float(N) x) -> (d) { d(j) = x(j) for t in 0:T { p(t,j) = d(j) + e(t,j) d(j) = p(t,j) + (t >= 1 ? p(t-1,j) : 0.0) } }",
+                T=5,
+                N=3,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a temporary that is read behind the loop is one of an iteration",
+        "contract._tells_iterations",
+        "return loops[0] is not None and all(x == loops[0] for x in loops)",
+        "return True",
+        (
+            on(
+                "equivalence",
+                "def f(float(T,N) e, float(N) x) -> (d) { d(j) = x(j) for t in 0:T { p(t,j) = d(j) + e(t,j) d(j) = p(t,j) } d(j) = 0.0 d(j) += p(t,j) where t in 0:T }",
+                T=5,
+                N=3,
+            ),
+        ),
+    ),
 )

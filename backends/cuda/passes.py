@@ -10,7 +10,7 @@ from tc.codegen.dialect import CUDA
 from tc.ir.lines import split
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
-from tc.pipeline.program import program_passes
+from tc.pipeline.program import contract_pass, program_passes
 
 from ..gpu.passes import GpuState, Lowered, assembled, mapping, unmapped, with_loops
 from ..gpu.search.candidates import SIMPLEST
@@ -134,7 +134,9 @@ _MAPPED: tuple[Pass[CudaState] | Search[CudaState], ...] = (
     ),
 )
 _TO_LAUNCHES = (*program_passes(CudaState), *mapping(CudaState))
-PASSES = PassList[CudaState]("cuda", (with_loops("cuda", _TO_LAUNCHES, _MAPPED, _CODE[:2]),))
+PASSES = PassList[CudaState](
+    "cuda", (contract_pass(CudaState), with_loops("cuda", _TO_LAUNCHES, _MAPPED, _CODE[:2]))
+)
 _ONE_THREAD: tuple[Pass[CudaState] | Search[CudaState], ...] = (
     Search(
         "registers",

@@ -91,7 +91,18 @@ def _fits(program: Program, sizes: Mapping[str, int]) -> bool:
 
 
 def _instances(stage: Stage, sizes: Mapping[str, int]) -> int:
-    return math.prod(max(0, evaluate(v.range.extent, sizes)) for v in stage.domain.vars)
+    """The instances of a stage, roughly where extents depend on counters of loops."""
+    most = 0
+    for last in (False, True):
+        at, count = dict(sizes), 1
+        for x in stage.loops:
+            trips = max(0, evaluate(x.trips, at))
+            at[x.name] = trips - 1 if last and trips else 0
+            count *= trips
+        most = max(
+            most, math.prod((max(0, evaluate(v.range.extent, at)) for v in stage.domain.vars), start=count)
+        )
+    return most
 
 
 def _instances_of(nest: LoopNest, sizes: Mapping[str, int]) -> int:

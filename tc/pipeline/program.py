@@ -1,5 +1,6 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
+    contract     temporaries of one iteration of a sequential loop have no dimension for it
     restrict     conditions of reductions become conditions of their domains
     phases       reductions over residues, as those of strides, become one for each residue
     prefixes     long prefix reductions become sums of chunks and of what is left
@@ -12,7 +13,8 @@
     collapse     dimensions that always go together become one
     interchange  the loops of a reduction get the order of what they read
 
-The order matters.  `restrict` comes first: it turns guarded operands into plain ones, which the next two
+The order matters.  `contract` sees a program with its sequential loops, all others the straight-line parts of
+it.  Of these `restrict` comes first: it turns guarded operands into plain ones, which the next two
 judge. `inline` precedes `materialize`, which may store again what several inlined values share.  `conditions`
 follows what moves values into other domains.  `collapse` merges dimensions that no condition tells apart, and
 needs the loops of the source in their order, so `interchange` follows it.  Long reductions are split
@@ -38,6 +40,7 @@ from tc.poly import conditions
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
     columns,
+    contract,
     divisors,
     guards,
     inline,
@@ -76,9 +79,9 @@ class ProgramState:
     """A program on its way through these passes.
 
     `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
-    that it lost and gained, `prefixes` the tensors whose prefix reductions are done in chunks, `phases` those
-    whose reductions are apart for each residue, `divided` and `expanded` those whose sums lost divisors and
-    zero points.
+    that it lost and gained, `contracted` those of one iteration, `prefixes` the tensors whose prefix
+    reductions are done in chunks, `phases` those whose reductions are apart for each residue, `divided` and
+    `expanded` those whose sums lost divisors and zero points.
     """
 
     program: Program
@@ -86,6 +89,7 @@ class ProgramState:
     typical: Mapping[str, int]
     inlined: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
+    contracted: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
     divided: tuple[str, ...] = ()
@@ -96,6 +100,7 @@ class ProgramState:
     def transformations_text(self) -> str:
         """A line for each kind of transformation that changed the program."""
         lines = (
+            ("for one iteration alone", self.contracted),
             ("a reduction for each residue", self.phases),
             ("prefix reductions in chunks", self.prefixes),
             ("divided after the sum, which rounds otherwise", self.divided),
@@ -121,6 +126,11 @@ def same_program(before: ProgramState, after: ProgramState) -> str:
         return ""
     oracles = (verify.program(after.program), equivalence.same_results(before.program, after.program))
     return ", ".join(o for o in oracles if o)
+
+
+def _contract(state: P) -> P:
+    program, names = contract.contract(state.program)
+    return replace(state, program=program, contracted=names)
 
 
 def _restrict(state: P) -> P:
@@ -187,6 +197,18 @@ def _interchange(state: P) -> P:
     if not (state.policy.interchange_without_operands or state.operands):
         return state
     return replace(state, program=interchange.interchange(state.program, state.typical))
+
+
+def contract_pass(kind: type[P]) -> Pass[P]:
+    """The pass over a program with its sequential loops."""
+    return Pass(
+        "contract",
+        "temporaries of one iteration of a sequential loop lose its dimension",
+        "tc/transforms/program/contract.py",
+        _contract,
+        show,
+        same_program,
+    )
 
 
 def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:

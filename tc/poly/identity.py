@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from tc.ir.loops import LoopNest
 from tc.ir.program import Program
-from tc.poly import ast, loop_nest, schedule, scop
+from tc.poly import ast, composition, loop_nest, schedule, scop
 from tc.poly.context import isl_context
+from tc.transforms.program import segments
 
 
 def identity_nest(program: Program) -> LoopNest:
     """Statements in the order of the program, each with its loops in the order of its domain."""
+    if program.composite:
+        found = segments.parts(program)
+        nest, _ = composition.composed(program, found, lambda p: _compiled(p.program))
+        return nest
     with isl_context():
         polyhedra = scop.build(program)
         return loop_nest.assemble(program, ast.loops(polyhedra, schedule.identity(polyhedra)))
+
+
+def _compiled(program: Program) -> composition.Compiled:
+    return composition.Compiled(identity_nest(program), program)

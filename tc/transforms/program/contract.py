@@ -1,0 +1,119 @@
+"""Temporaries of one iteration: an element for each iteration of a sequential loop, though each uses its own.
+
+    for t                                  for t
+      p(t,j) = d(j) + e(t,j)       →         p(j) = d(j) + e(t,j)
+      d(j) = p(t,j) * 2                      d(j) = p(j) * 2
+
+A dimension of a temporary goes where every access to it has the counter of one loop there, or the counter
+plus a number, the same everywhere, and is in that loop: an iteration then finds nothing there but what it
+stored itself (array contraction: Sarkar and Gao, "Optimization of array accesses by collective loop
+transformations", 1991).  What was larger than the caches stays in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from tc.ir.expr import Call, Expr, Variable, constant, rebuild, substitute, variables, walk
+from tc.ir.program import Box, Domain, Program, Stage
+from tc.ir.simplify import linear_terms, simplify
+
+
+def contract(program: Program) -> tuple[Program, tuple[str, ...]]:
+    """`program` without such dimensions, and the temporaries that lost some."""
+    lost = {b.name: dims for b in program.buffers if b.role == "temporary" if (dims := _own(program, b.name))}
+    return (_without(program, lost), tuple(lost)) if lost else (program, ())
+
+
+@dataclass(frozen=True, slots=True)
+class _Access:
+    """The subscripts of an access, with the values of variables that have only one."""
+
+    stage: Stage
+    args: tuple[Expr, ...]
+
+
+def _single(s: Stage) -> dict[str, Expr]:
+    """The variables of a stage that have one value, as `t` has where the source has it on the left."""
+    return {v.name: v.range.min for v in s.domain.vars if v.kind == "pure" and constant(v.range.extent) == 1}
+
+
+def _accesses(program: Program, buffer: str) -> Iterator[_Access]:
+    held = program.func_buffers
+    for s in program.stages:
+        values = _single(s)
+        found = [s.args] if held[s.func] == buffer else []
+        for part in (s.value, *s.args, *s.domain.conditions):
+            found += [
+                e.args
+                for e in walk(part)
+                if isinstance(e, Call) and e.kind != "intrinsic" and held.get(e.name, e.name) == buffer
+            ]
+        yield from (_Access(s, tuple(substitute(a, values) for a in args)) for args in found)
+
+
+def _own(program: Program, buffer: str) -> frozenset[int]:
+    """The dimensions of a buffer that only tell iterations of a loop apart."""
+    found = list(_accesses(program, buffer))
+    if not found or any(_checks(a.stage) for a in found):
+        return frozenset()
+    return frozenset(d for d in range(len(found[0].args)) if _tells_iterations(found, d))
+
+
+def _checks(s: Stage) -> bool:
+    """Whether a statement may end the call with an error, which names its variables."""
+    parts = (s.value, *s.args, *s.domain.conditions)
+    return bool(s.checked) or any(isinstance(e, Call) and e.checked for p in parts for e in walk(p))
+
+
+def _tells_iterations(found: list[_Access], d: int) -> bool:
+    subscripts = {simplify(a.args[d], exact=True) for a in found}
+    if len(subscripts) != 1:
+        return False
+    terms, _ = linear_terms(subscripts.pop())
+    if len(terms) != 1:
+        return False
+    ((counter, factor),) = terms.items()
+    if not isinstance(counter, Variable) or abs(factor) != 1:
+        return False
+    loops = [next((x for x in a.stage.loops if x.name == counter.name), None) for a in found]
+    return loops[0] is not None and all(x == loops[0] for x in loops)
+
+
+def _without(program: Program, lost: dict[str, frozenset[int]]) -> Program:
+    held = program.func_buffers
+
+    def kept(items: tuple[Expr, ...], buffer: str) -> tuple[Expr, ...]:
+        dims = lost.get(buffer, frozenset())
+        return tuple(x for d, x in enumerate(items) if d not in dims)
+
+    def box(b: Box, buffer: str) -> Box:
+        dims = lost.get(buffer, frozenset())
+        return tuple(r for d, r in enumerate(b) if d not in dims)
+
+    def read(e: Expr) -> Expr:
+        e = rebuild(e, read)
+        if isinstance(e, Call) and e.kind != "intrinsic":
+            return replace(e, args=kept(e.args, held.get(e.name, e.name)))
+        return e
+
+    def stage(s: Stage) -> Stage:
+        args = kept(s.args, held[s.func])
+        # A variable of the left that is gone from there is no loop any more.
+        gone = {v for a in s.args for v in variables(a)} - {v for a in args for v in variables(a)}
+        values = {n: e for n, e in _single(s).items() if n in gone}
+
+        def of(e: Expr) -> Expr:
+            return substitute(read(e), values)
+
+        axes = tuple(v for v in s.domain.vars if v.name not in values)
+        domain = Domain(axes, tuple(map(of, s.domain.conditions)))
+        return replace(s, args=tuple(map(of, args)), value=of(s.value), domain=domain)
+
+    return replace(
+        program,
+        buffers=tuple(replace(b, box=box(b.box, b.name)) for b in program.buffers),
+        funcs=tuple(replace(f, box=box(f.box, f.buffer)) for f in program.funcs),
+        stages=tuple(map(stage, program.stages)),
+    )

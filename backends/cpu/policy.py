@@ -134,12 +134,15 @@ def _memory_bound(
     """For a reduction that reads beyond the second caches: up to how many results, and from how many
     instances on, to split it; None where it must not be split.
 
-    It is not split where another statement reads the same array and could share it while it is cached.
+    It is not split where another statement has the same array, results side by side as its rows lie, and
+    could share it while it is cached.
     """
     sizes = {b.name: bytes_of(b, typical) for b in program.buffers}
     buffers = {**{b.name: b.name for b in program.buffers}, **program.func_buffers}
     large = {name for name, b in buffers.items() if sizes[b] > machine.l2 * machine.cores}
     read = {s.name: {buffers[e.name] for e in reads_of(s) if e.name in large} for s in program.stages}
+
+    rows = {s.name: _in_rows(s, buffers) & {buffers[n] for n in large} for s in program.stages}
 
     def many(stage: Stage) -> tuple[int, int] | None:
         if stage.op is None or not read.get(stage.name) or stage.domain.conditions:
@@ -148,7 +151,7 @@ def _memory_bound(
         pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
         itemsize = program.func(stage.func).dtype.itemsize
         results = math.prod(extents[v] for v in pure)
-        others = set[str]().union(*(read[s.name] for s in program.stages if s is not stage))
+        others = set[str]().union(*(rows[s.name] for s in program.stages if s is not stage))
         each = sum(sizes[b] for b in read[stage.name] & others) / max(1, results)
         if is_of_columns(stage, large):
             columns = {v for a in stage.args[-1:] for v in variables(a)}
@@ -166,6 +169,14 @@ def _memory_bound(
         return None
 
     return many
+
+
+def _in_rows(s: Stage, buffers: Mapping[str, str]) -> frozenset[str]:
+    """The arrays that a statement reads or writes with neighbours of a row for different results."""
+    pure = {v.name for v in s.domain.vars if v.kind == "pure"}
+    accesses = [(e.name, e.args) for e in walk(s.value) if isinstance(e, Call) and e.name in buffers]
+    found = ((s.func, s.args), *accesses)
+    return frozenset(buffers[n] for n, args in found if args and variables(args[-1]) & pure)
 
 
 # ---- fusion

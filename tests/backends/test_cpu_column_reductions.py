@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import tc
-from tests.backends.cpu_cases import backend, compiled, interpreted, isas
+from tests.backends.cpu_cases import backend, code_of, compiled, interpreted, isas
 
 compiled("def f(float(N) A) -> (B) { B(i) = A(i) }")  # imports the backend
 isa = sys.modules["tc_backends.cpu.isa"]
@@ -198,3 +198,28 @@ def test_results_of_row_sums(source: str, shape: tuple[int, ...]) -> None:
     x = np.random.default_rng(1).integers(-3, 4, shape).astype(np.float32)
     kernel = compiled(source, machine=(("l2", 2048), ("l3", 8192), ("cores", 2)))
     assert np.array_equal(np.asarray(kernel(x)), interpreted(source, x)[0])
+
+
+TRANSPOSED = "def f({t}(M,N) A, {t}(M) x) -> (y) {{ y(j) +=! A(i,j) * x(i) }}"
+BOTH_WAYS = """def f({t}(N,N) A, {t}(N) p, {t}(N) q) -> (x, y) {{
+  x(i) +=! A(i,j) * p(j)
+  y(j) +=! A(i,j) * q(i) }}"""
+
+
+@pytest.mark.parametrize("name", ["avx512", "avx2"])
+@pytest.mark.parametrize(("m", "n"), [(3000, 3500), (1900, 2100), (1000, 8000), (500, 40_000), (9000, 700)])
+@pytest.mark.parametrize("t", ["float", "double", "int"])
+def test_lanes_go_along_rows(t: str, m: int, n: int, name: str) -> None:
+    """Lanes along a column take a line, and most often a page, for each element."""
+    program = tc.compile(TRANSPOSED.format(t=t), "cpu").program({"M": m, "N": n})
+    text = code_of(program, isa=name).choice
+    best = [line for line in text.splitlines() if line.startswith("  *")]
+    assert best and all("lanes j" in line for line in best), text
+
+
+@pytest.mark.parametrize("t", ["float", "double"])
+def test_rows_and_columns_of_one_matrix(t: str) -> None:
+    """Sums of rows do not keep processors from parts of the columns' sums: they could share no loop."""
+    program = tc.compile(BOTH_WAYS.format(t=t), "cpu").program({"N": 1800})
+    arrays = {a.name for a in backend.code_of(program, WIDE, tc.Options()).nest.arrays}
+    assert "y_part" in arrays, arrays

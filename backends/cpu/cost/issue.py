@@ -114,8 +114,9 @@ class Iteration:
             c = self.candidate
             vector = lane_axis(c.tiles)
             found = cache_lines.line_traffic(self.context, self.phase, c.packs, self.extents, vector)
-            if self.tile.vector is not None:  # lanes along a reduction read contiguous elements
-                found = [x for x in found if x.ref.gathered_rows]
+            if self.tile.vector is not None:  # what lanes along a reduction read side by side is prefetched
+                along = self.tile.vector
+                found = [x for x in found if x.ref.gathered_rows or x.ref.strides.get(along, 0) not in (0, 1)]
             new_lines, stalls = cache_lines.new_line_cycles(found, self.phase, c.tiles, after, machine)
             new_lines /= count
             if after is not None and self.tile.block is not None and not c.packs:

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from tc.errors import Note, SemanticError, Span, did_you_mean
 from tc.lang import resolved as r
 from tc.lang import syntax as s
-from tc.lang.resolve import Scope, StatementResolver, count
+from tc.lang.resolve import StatementResolver, count
+from tc.lang.scope import Scope
 
 if TYPE_CHECKING:
     from tc.lang.flatten import Flattener

@@ -11,7 +11,7 @@ from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.flatten import Flattener
 from tc.lang.generic import entry_of
-from tc.lang.resolve import reject_builtin
+from tc.lang.scope import reject_builtin
 
 
 def check(program: s.Program, entry: str | None = None) -> r.Checked:

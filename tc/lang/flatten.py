@@ -13,7 +13,8 @@ from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.builtins import find
 from tc.lang.reductions import check_scatter
-from tc.lang.resolve import Scope, StatementResolver, count, reject_builtin
+from tc.lang.resolve import StatementResolver, count
+from tc.lang.scope import Scope, reject_builtin
 
 
 class Flattener:

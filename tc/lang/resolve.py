@@ -1,59 +1,20 @@
-"""Names to meanings, one statement at a time.
-
-`Scope` is what a statement sees: sizes, scalars and the current tensors of the def it stands in.
-"""
+"""Names to meanings, one statement at a time, in the scope of its def."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import replace
 
-from tc.dtypes import SPELLINGS
 from tc.errors import Note, SemanticError, Span, did_you_mean
-from tc.lang import habits
+from tc.lang import habits, occurrences
 from tc.lang import resolved as r
 from tc.lang import syntax as s
-from tc.lang.builtins import BUILTINS, SUFFIXED, find
+from tc.lang.builtins import SUFFIXED, find
+from tc.lang.scope import CONSTANTS, Scope, reject_builtin
 
 MAX_HEIGHT = 200  # of an expression with its lets substituted
 MAX_NODES = 20_000
-CONSTANTS = {"inf": math.inf, "nan": math.nan, "pi": math.pi}  # whatever else has the name hides it
 MODES = ("none", "zero", "fill", "clamp", "reflect", "symmetric", "wrap")
-
-
-@dataclass(slots=True)
-class Scope:
-    """The names of one def while its statements are resolved in order."""
-
-    owner: s.Def
-    sizes: dict[str, r.Exp] = field(default_factory=dict[str, r.Exp])
-    scalars: dict[str, r.Exp] = field(default_factory=dict[str, r.Exp])
-    tensors: dict[str, r.Tensor] = field(default_factory=dict[str, r.Tensor])  # defined so far
-    later: dict[str, Span] = field(default_factory=dict[str, Span])  # assigned somewhere in the def
-    returns: dict[str, s.Return] = field(default_factory=dict[str, s.Return])
-    predeclared: dict[str, r.Tensor] = field(default_factory=dict[str, r.Tensor])  # returns with sizes
-    inout: set[str] = field(default_factory=set[str])  # returns that are read before they are defined
-    defs: Mapping[str, s.Def] = field(default_factory=dict[str, s.Def])
-    read: set[str] = field(default_factory=set[str])
-    counters: dict[str, r.Counter] = field(default_factory=dict[str, r.Counter])  # of the loops around
-    # Assigned first in the loop in hand: an earlier statement reads what earlier iterations have defined.
-    recurrent: dict[str, r.Tensor] = field(default_factory=dict[str, r.Tensor])
-
-    def value_names(self) -> set[str]:
-        return {*self.sizes, *self.scalars, *self.tensors, *self.later, *self.counters}
-
-    def callable_names(self) -> set[str]:
-        return {*self.tensors, *self.later, *self.defs, *BUILTINS}
-
-
-def reject_builtin(name: str, span: Span, what: str) -> None:
-    """A name that a def introduces must not be a built-in's or a type's."""
-    kind = "a built-in function" if find(name) is not None else "a type" if name in SPELLINGS else None
-    if kind:
-        raise SemanticError(
-            f"'{name}' is {kind} and cannot name {what}", span, code="TC0202", help="rename it"
-        )
 
 
 class StatementResolver:
@@ -82,7 +43,7 @@ class StatementResolver:
             if self._reads_tensor(sub):
                 roots.append(sub)
                 continue
-            for name in _names(sub):
+            for name in occurrences.names(sub):
                 if name.id not in let_names and not self._is_value(name.id):
                     self.declared.add(name.id)
         self.declared |= {c.name for c in st.clauses if isinstance(c, s.RangeClause)}
@@ -93,15 +54,15 @@ class StatementResolver:
                 case s.RangeClause():
                     pass
         for root in roots:
-            for call in _calls(root):
+            for call in occurrences.calls(root):
                 if find(call.name) is None and call.name not in self.scope.defs:
                     for arg in call.args:
-                        self.subscript_names |= {n.id for n in _indices(arg)}
+                        self.subscript_names |= {n.id for n in occurrences.indices(arg)}
         self.subscript_names -= let_names
 
     def _reads_tensor(self, e: s.Exp) -> bool:
         tensors = {*self.scope.tensors, *self.scope.later}
-        return any(c.name in tensors for c in _calls(e))
+        return any(c.name in tensors for c in occurrences.calls(e))
 
     def _is_value(self, name: str) -> bool:
         return name in self.scope.sizes or name in self.scope.scalars or name in self.scope.counters
@@ -336,11 +297,11 @@ class StatementResolver:
     def subscript(self, e: s.Exp) -> r.Subscript:
         if self._reads_tensor(e):
             return r.Subscript("", None, e.span, data=self.exp(e))
-        names = [n for n in _names(e) if n.id in self.declared and not self._is_value(n.id)]
+        names = [n for n in occurrences.names(e) if n.id in self.declared and not self._is_value(n.id)]
         if not names:
             return self._point(e)
         index = names[0]
-        offset = _offset(e, index.id) if len(names) == 1 else None
+        offset = occurrences.offset(e, index.id) if len(names) == 1 else None
         if len(names) > 1 or offset is None:
             raise SemanticError(
                 "a left-hand-side subscript is an index variable, or one plus or minus constants, sizes "
@@ -508,59 +469,6 @@ def _is_relation(e: r.Exp) -> bool:
             return _is_relation(e.operand)
         case _:
             return False
-
-
-def _offset(e: s.Exp, index: str) -> s.Exp | None:
-    """`e - index`, where `e` is a sum that holds the index once and positively; else None."""
-    match e:
-        case s.Name():
-            return s.IntLit(0, e.span)
-        case s.Binary(op="+") if _holds(e.left, index):
-            rest = _offset(e.left, index)
-            return rest and _plus(rest, e.right, "+", e.span)
-        case s.Binary(op="+"):
-            rest = _offset(e.right, index)
-            return rest and _plus(e.left, rest, "+", e.span)
-        case s.Binary(op="-") if _holds(e.left, index):
-            rest = _offset(e.left, index)
-            return rest and _plus(rest, e.right, "-", e.span)
-        case _:
-            return None
-
-
-def _plus(a: s.Exp, b: s.Exp, op: str, span: Span) -> s.Exp:
-    if isinstance(b, s.IntLit) and b.value == 0:
-        return a
-    if isinstance(a, s.IntLit) and a.value == 0:
-        return b if op == "+" else s.Unary("-", b, span)
-    return s.Binary(op, a, b, span)
-
-
-def _holds(e: s.Exp, name: str) -> bool:
-    return any(n.id == name for n in _names(e))
-
-
-def _names(e: s.Exp) -> list[s.Name]:
-    if isinstance(e, s.Name):
-        return [e]
-    return [n for p in s.parts(e) for n in _names(p)]
-
-
-def _indices(e: s.Exp) -> list[s.Name]:
-    """The names that a subscript makes index variables: `pi` is none in what it converts, as in
-    `int(pi * float(i))`."""
-    if isinstance(e, s.Cast):
-        return [n for n in _names(e) if n.id not in CONSTANTS]
-    if isinstance(e, s.Name):
-        return [e]
-    return [n for p in s.parts(e) for n in _indices(p)]
-
-
-def _calls(e: s.Exp) -> list[s.Call]:
-    """The calls of an expression that are not inside another tensor access."""
-    if isinstance(e, s.Call) and find(e.name) is None:
-        return [e]
-    return [c for p in s.parts(e) for c in _calls(p)]
 
 
 def _given(n: int) -> str:

@@ -22,7 +22,15 @@ from tc import __version__, errors
 from tc.cli import bench as benching
 from tc.cli import show as showing
 from tc.cli import tune as tuning
-from tc.errors import ArgumentError, DTypeError, ParseError, Source, Span
+from tc.cli.arguments import (
+    dynamic_argument,
+    kernel_of,
+    numbers,
+    read_source,
+    request_of,
+    target_arguments,
+)
+from tc.errors import ArgumentError, ParseError, Source
 
 if TYPE_CHECKING:
     from tc.cli.commands import Request
@@ -112,28 +120,28 @@ def _parser() -> argparse.ArgumentParser:
     file = "a .tc or .sac file, or - for standard input (TC)"
     run = add("run", _run, "Run a def on given or random arrays.", json=True)
     run.add_argument("file", help=f"{file}; or the reproducer that an internal error names")
-    _target_arguments(run)
+    target_arguments(run)
     run.add_argument("--input", action="append", default=[], metavar="A=a.npy", help="an input array")
     run.add_argument("--output", action="append", default=[], metavar="C=c.npy", help="save a result")
     run.add_argument("--check", action="store_true", help="compare with the oracle")
     run.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
-    _dynamic_argument(run)
+    dynamic_argument(run)
 
     show = add("show", _show, "Show a stage of the compilation.")
     showing.add_arguments(show, file)
-    _target_arguments(show)
-    _dynamic_argument(show)
+    target_arguments(show)
+    dynamic_argument(show)
 
     check = add("check", _check, "Report the diagnostics of every def.", json=True)
     check.add_argument("files", nargs="+", metavar="file", help=file)
 
     tune = add("tune", _tune, "Find faster options by measuring, and look after the records.", json=True)
     tuning.add_arguments(tune)
-    _target_arguments(tune)
+    target_arguments(tune)
 
     bench = add("bench", _bench, "Time a program beside the same in other libraries, in turns.", json=True)
     benching.add_arguments(bench)
-    _target_arguments(bench)
+    target_arguments(bench)
 
     fmt = add("format", _format, "Print sources, formatted.")
     fmt.add_argument("files", nargs="+", metavar="file", help=file)
@@ -144,7 +152,7 @@ def _parser() -> argparse.ArgumentParser:
     translate = add("translate", _translate, "Print a program in the other notation.")
     translate.add_argument("file", help=file)
     translate.add_argument("--to", required=True, choices=("sac", "tc"), help="the notation")
-    _target_arguments(translate)
+    target_arguments(translate)
 
     add("doctor", _doctor, "Report backends, versions, and what is missing.", json=True)
 
@@ -163,178 +171,18 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _target_arguments(p: argparse.ArgumentParser) -> None:
-    def many(flag: str, example: str, help: str) -> None:
-        p.add_argument(flag, action="append", default=[], metavar=example, help=help)
-
-    p.add_argument("--entry", help="the def (default: the last)")
-    p.add_argument("--backend", help="the backend (default: chosen)")
-    many("--size", "M=128,N=64", "sizes, or integer scalars")
-    many("--scalar", "a=0.5", "a scalar parameter (default 0.5, 1 for integers)")
-    many("--option", "NAME=JSON", "an option of tc.Options")
-    many("--type", "T=double", "the element type of a type variable")
-    many(
-        "--rank", "A=2", "the rank of a parameter that a SaC program leaves open; A=2:float for its type, too"
-    )
-
-
-def _dynamic_argument(p: argparse.ArgumentParser) -> None:
-    help = "a size that the kernel serves every value of, if wanted with a typical one"
-    p.add_argument("--dynamic", action="append", default=[], metavar="B[=64]", help=help)
-
-
-def _dynamic(given: list[str]) -> dict[str, int | None]:
-    """{size: typical value or None} from the flags."""
-    typical = numbers([x for x in given if "=" in x], "--dynamic", whole=True)
-    return {x.split("=")[0]: int(typical[x.split("=")[0]]) if "=" in x else None for x in given}
-
-
-def _read(file: str) -> Source:
-    """A source from a file or standard input, UTF-8 with or without a byte order mark."""
-    from tc.lang.parse import MAX_SOURCE
-
-    name = "<stdin>" if file == "-" else file
-    limit = 4 * (MAX_SOURCE + 1)  # bytes; what is longer is refused by the parser
-    if file != "-":
-        with Path(file).open("rb") as f:
-            data = f.read(limit)
-    else:
-        raw = getattr(sys.stdin, "buffer", None)
-        data = raw.read(limit) if raw is not None else sys.stdin.read(limit).encode()
-    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
-    try:
-        return Source(data.decode(), name)
-    except UnicodeDecodeError as e:
-        at = len(data[: e.start].decode())
-        raise ParseError(
-            f"byte 0x{data[e.start]:02X} is not UTF-8",
-            Span(Source(data.decode(errors="replace"), name), at, at + 1),
-            code="TC0107",
-            help="a source is a text in UTF-8",
-        ) from None
-
-
-def _pairs(items: Sequence[str], flag: str) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for item in items:
-        name, equals, value = item.partition("=")
-        if not (name and equals and value):
-            raise ArgumentError(f"{flag} {item}: not of the form NAME=VALUE", code="TC0515")
-        if name in out:
-            raise ArgumentError(f"{flag}: '{name}' is given twice", code="TC0515")
-        out[name] = value
-    return out
-
-
-def numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
-    """{name: number} from the values of a flag."""
-    each = [part for item in items for part in item.split(",")]
-    return {name: _number(name, value, flag, whole) for name, value in _pairs(each, flag).items()}
-
-
-def _number(name: str, value: str, flag: str, whole: bool) -> int | float | bool:
-    if not whole and value in ("true", "false"):
-        return value == "true"
-    try:
-        return int(value, 0)
-    except ValueError:
-        pass
-    try:
-        if not whole:
-            return float(value)
-    except ValueError:
-        pass
-    what = "an integer" if whole else "a number, true or false"
-    raise ArgumentError(f"{flag} {name}={value}: not {what}", code="TC0515")
-
-
-def _kernel(args: argparse.Namespace, source: Source, case: Case | None = None) -> Any:
-    """The kernel of a source; what the flags do not say is as in a reproducer.
-
-    Its options and dynamic sizes are for its backend: another one gets neither.
-    """
-    from tc.api import compile_source
-    from tc.generic_kernel import GenericKernel
-    from tc.options import Options
-    from tc.polymorphic import PolymorphicKernel
-
-    same = case if case is not None and args.backend in (None, case.backend) else None
-    options: dict[str, Any] = dict(same.options) if same else {}
-    for name, value in _pairs(args.option, "--option").items():
-        try:
-            options[name] = json.loads(value)
-        except json.JSONDecodeError:
-            raise ArgumentError(
-                f"--option {name}={value}: not JSON",
-                code="TC0515",
-                help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
-            ) from None
-    types = _pairs(args.type, "--type")
-    lang = "sac" if source.name.endswith(".sac") else "tc"
-    made: Any = compile_source(
-        source,
-        lang=lang,
-        backend=args.backend or (case.backend if case else None),
-        entry=args.entry or (case.entry if case else None),
-        options=Options.from_mapping(options),
-        checks=case.checks if case else "safe",
-        stacklevel=2,
-        dynamic={**(same.dynamic if same else {}), **_dynamic(getattr(args, "dynamic", []))},
-        types=types or None,
-    )
-    if isinstance(made, GenericKernel):
-        raise DTypeError(
-            f"the type variable {made.variables[0].name} of '{made.name}' is not given",
-            made.variables[0].span,
-            code="TC0410",
-            help=f"write --type {made.variables[0].name}=float",
-        )
-    ranks = _ranks(args.rank)
-    if isinstance(made, PolymorphicKernel):
-        return made.at(**ranks)
-    if ranks:
-        raise ArgumentError(
-            f"--rank: '{made.name}' leaves no rank open", code="TC0515", help="leave --rank away"
-        )
-    return made
-
-
-def _ranks(given: list[str]) -> dict[str, Any]:
-    """{parameter: rank, or rank and type} from the flags."""
-    out: dict[str, Any] = {}
-    for name, value in _pairs(given, "--rank").items():
-        rank, _, dtype = value.partition(":")
-        number = int(_number(name, rank, "--rank", whole=True))
-        out[name] = (number, dtype) if dtype else number
-    return out
-
-
 # ---- the commands: exit code and, for --json, the report
-
-
-def _request(args: argparse.Namespace) -> Request:
-    """Sizes, scalars and files, from the flags."""
-    from tc.cli.commands import Request
-
-    return Request(
-        sizes=numbers(args.size, "--size", whole=True),
-        scalars=numbers(args.scalar, "--scalar", whole=False),
-        inputs=_pairs(args.input, "--input"),
-        outputs=_pairs(getattr(args, "output", []), "--output"),
-        seed=args.seed,
-        check=getattr(args, "check", False),
-    )
 
 
 def _run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from tc.cli import replay
     from tc.cli.commands import run_kernel
 
-    request = _request(args)
-    source = _read(args.file)
+    request = request_of(args)
+    source = read_source(args.file)
     if not source.name.endswith(".sac") and replay.is_reproducer(source.text):
         return _replay(args, replay.read(source.text, source.name), request)
-    report = run_kernel(_kernel(args, source), request)
+    report = run_kernel(kernel_of(args, source), request)
     if not args.json:
         _print_run(report)
     return 0 if report.get("agrees", True) else 1, report
@@ -359,7 +207,7 @@ def _replay(args: argparse.Namespace, case: Case, request: Request) -> tuple[int
         for note in notes:
             print(f"note: {note}", file=sys.stderr)
     with verifying():
-        kernel = _kernel(args, Source(case.source, "<reproducer>"), case)
+        kernel = kernel_of(args, Source(case.source, "<reproducer>"), case)
         report: dict[str, Any] = {"failed": case.error, "notes": notes, "backend": kernel.backend}
         if case.sizes is not None or args.size or not kernel.front.checked.sizes:
             again = replace(
@@ -383,13 +231,13 @@ def _replay(args: argparse.Namespace, case: Case, request: Request) -> tuple[int
 
 
 def _tune(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    return tuning.run(args, lambda source: _kernel(args, source), _read)
+    return tuning.run(args)
 
 
 def _bench(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from tc.cli import bench_run
 
-    return bench_run.run(args, _kernel(args, _read(args.file)), _request(args))
+    return bench_run.run(args, kernel_of(args, read_source(args.file)), request_of(args))
 
 
 def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
@@ -405,7 +253,7 @@ def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
         raise ArgumentError(f"show {args.stage}: no file is given", code="TC0515", help="show STAGE FILE")
     values = numbers(args.size, "--size", whole=True)
     values |= {k: int(v) for k, v in numbers(args.scalar, "--scalar", whole=True).items()}
-    showing.run(args, _kernel(args, _read(args.file)), values)
+    showing.run(args, kernel_of(args, read_source(args.file)), values)
     return 0, {}
 
 
@@ -417,7 +265,7 @@ def _check(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     for file in args.files:
         name = "<stdin>" if file == "-" else file
         try:
-            files[name], diagnostics = check_source(_read(file))
+            files[name], diagnostics = check_source(read_source(file))
         except ParseError as e:
             files[name], diagnostics = [], [e]
         found += diagnostics
@@ -438,7 +286,7 @@ def _format(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     code = 0
     for file in args.files:
         try:
-            source = _read(file)
+            source = read_source(file)
             notation = sac_format if file.endswith(".sac") else tc_format
             formatted = notation.format_source(source.text, source.name)
         except ParseError as e:
@@ -462,13 +310,13 @@ def _translate(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from tc.lang import format as tc_format
     from tc.lang.sac import format as sac_format
 
-    source = _read(args.file)
+    source = read_source(args.file)
     written = "sac" if source.name.endswith(".sac") else "tc"
     notation: Any = sac_format if args.to == "sac" else tc_format
     if written == args.to:
         print(notation.format_source(source.text, source.name), end="")
         return 0, {}
-    kernel = _kernel(args, source)
+    kernel = kernel_of(args, source)
     made = to_sac(kernel.front) if args.to == "sac" else to_tc(kernel.front)
     print(notation.format_source(made), end="")
     return 0, {}

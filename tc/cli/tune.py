@@ -6,12 +6,13 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from tc.errors import ArgumentError, Source, did_you_mean
+from tc.cli.arguments import kernel_of, numbers, read_source
+from tc.errors import ArgumentError, did_you_mean
 from tc.support import settings as environment
 
 if TYPE_CHECKING:
@@ -65,10 +66,8 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     p.add_argument("--png", metavar="DIR", help="write the plots of a report as files, too")
 
 
-def run(
-    args: argparse.Namespace, kernel: Callable[[Source], Any], read: Callable[[str], Source]
-) -> tuple[int, dict[str, Any]]:
-    """The command; `kernel` makes one of a source as the flags say, `read` reads a file."""
+def run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    """The command: exit code and report."""
     from tc.tuned.records import Records
 
     first = args.what[0] if args.what else ""
@@ -83,13 +82,13 @@ def run(
         raise ArgumentError("tune takes a file", code="TC0515", help="python -m tc tune FILE --size N=…")
     jobs: list[tuple[Any, dict[str, int]]] = []
     if args.suite is None:
-        made = kernel(read(first))
+        made = kernel_of(args, read_source(first))
         jobs = [(made, s) for s in _sizes(args.size, "--size")]
     else:
         files = sorted(Path(args.suite).glob("*.tc"))
         for path in files:
-            source = read(str(path))
-            made = kernel(source)
+            source = read_source(str(path))
+            made = kernel_of(args, source)
             for text in re.findall(r"^\s*#\s*sizes:(.*)$", source.text, re.M):
                 jobs += [(made, s) for s in _sizes(text.split(), f"{path.name}: sizes")]
         if not jobs:
@@ -103,7 +102,6 @@ def run(
 
 def _tune(args: argparse.Namespace, jobs: Sequence[tuple[Any, dict[str, int]]]) -> tuple[int, dict[str, Any]]:
     from tc.cli.commands import Request, check_names
-    from tc.cli.main import numbers
     from tc.tuner.api import tune_sizes
 
     given = _settings(args)
@@ -185,8 +183,6 @@ def seconds(text: str) -> float:
 
 def _sizes(items: Sequence[str], flag: str) -> list[dict[str, int]]:
     """Sizes, several where a value is a list: M=256,512."""
-    from tc.cli.main import numbers
-
     out: list[dict[str, int]] = [{}]
     for item in items:
         name, equals, text = item.partition("=")

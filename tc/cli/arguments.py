@@ -1,0 +1,179 @@
+"""What the flags of several commands say: the source, the kernel that it becomes, sizes, scalars, arrays."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tc.errors import ArgumentError, DTypeError, ParseError, Source, Span
+
+if TYPE_CHECKING:
+    from tc.cli.commands import Request
+    from tc.cli.replay import Case
+
+
+def target_arguments(p: argparse.ArgumentParser) -> None:
+    """The flags that say what to compile: the def, the backend, sizes, scalars, types, options."""
+
+    def many(flag: str, example: str, help: str) -> None:
+        p.add_argument(flag, action="append", default=[], metavar=example, help=help)
+
+    p.add_argument("--entry", help="the def (default: the last)")
+    p.add_argument("--backend", help="the backend (default: chosen)")
+    many("--size", "M=128,N=64", "sizes, or integer scalars")
+    many("--scalar", "a=0.5", "a scalar parameter (default 0.5, 1 for integers)")
+    many("--option", "NAME=JSON", "an option of tc.Options")
+    many("--type", "T=double", "the element type of a type variable")
+    many(
+        "--rank", "A=2", "the rank of a parameter that a SaC program leaves open; A=2:float for its type, too"
+    )
+
+
+def dynamic_argument(p: argparse.ArgumentParser) -> None:
+    """The flag for sizes that the kernel keeps open."""
+    help = "a size that the kernel serves every value of, if wanted with a typical one"
+    p.add_argument("--dynamic", action="append", default=[], metavar="B[=64]", help=help)
+
+
+def _dynamic(given: list[str]) -> dict[str, int | None]:
+    """{size: typical value or None} from the flags."""
+    typical = numbers([x for x in given if "=" in x], "--dynamic", whole=True)
+    return {x.split("=")[0]: int(typical[x.split("=")[0]]) if "=" in x else None for x in given}
+
+
+def read_source(file: str) -> Source:
+    """A source from a file or standard input, UTF-8 with or without a byte order mark."""
+    from tc.lang.parse import MAX_SOURCE
+
+    name = "<stdin>" if file == "-" else file
+    limit = 4 * (MAX_SOURCE + 1)  # bytes; what is longer is refused by the parser
+    if file != "-":
+        with Path(file).open("rb") as f:
+            data = f.read(limit)
+    else:
+        raw = getattr(sys.stdin, "buffer", None)
+        data = raw.read(limit) if raw is not None else sys.stdin.read(limit).encode()
+    data = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n")
+    try:
+        return Source(data.decode(), name)
+    except UnicodeDecodeError as e:
+        at = len(data[: e.start].decode())
+        raise ParseError(
+            f"byte 0x{data[e.start]:02X} is not UTF-8",
+            Span(Source(data.decode(errors="replace"), name), at, at + 1),
+            code="TC0107",
+            help="a source is a text in UTF-8",
+        ) from None
+
+
+def _pairs(items: Sequence[str], flag: str) -> dict[str, str]:
+    out: dict[str, str] = {}
+    for item in items:
+        name, equals, value = item.partition("=")
+        if not (name and equals and value):
+            raise ArgumentError(f"{flag} {item}: not of the form NAME=VALUE", code="TC0515")
+        if name in out:
+            raise ArgumentError(f"{flag}: '{name}' is given twice", code="TC0515")
+        out[name] = value
+    return out
+
+
+def numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
+    """{name: number} from the values of a flag."""
+    each = [part for item in items for part in item.split(",")]
+    return {name: _number(name, value, flag, whole) for name, value in _pairs(each, flag).items()}
+
+
+def _number(name: str, value: str, flag: str, whole: bool) -> int | float | bool:
+    if not whole and value in ("true", "false"):
+        return value == "true"
+    try:
+        return int(value, 0)
+    except ValueError:
+        pass
+    try:
+        if not whole:
+            return float(value)
+    except ValueError:
+        pass
+    what = "an integer" if whole else "a number, true or false"
+    raise ArgumentError(f"{flag} {name}={value}: not {what}", code="TC0515")
+
+
+def kernel_of(args: argparse.Namespace, source: Source, case: Case | None = None) -> Any:
+    """The kernel of a source; what the flags do not say is as in a reproducer.
+
+    Its options and dynamic sizes are for its backend: another one gets neither.
+    """
+    from tc.api import compile_source
+    from tc.generic_kernel import GenericKernel
+    from tc.options import Options
+    from tc.polymorphic import PolymorphicKernel
+
+    same = case if case is not None and args.backend in (None, case.backend) else None
+    options: dict[str, Any] = dict(same.options) if same else {}
+    for name, value in _pairs(args.option, "--option").items():
+        try:
+            options[name] = json.loads(value)
+        except json.JSONDecodeError:
+            raise ArgumentError(
+                f"--option {name}={value}: not JSON",
+                code="TC0515",
+                help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
+            ) from None
+    types = _pairs(args.type, "--type")
+    lang = "sac" if source.name.endswith(".sac") else "tc"
+    made: Any = compile_source(
+        source,
+        lang=lang,
+        backend=args.backend or (case.backend if case else None),
+        entry=args.entry or (case.entry if case else None),
+        options=Options.from_mapping(options),
+        checks=case.checks if case else "safe",
+        stacklevel=2,
+        dynamic={**(same.dynamic if same else {}), **_dynamic(getattr(args, "dynamic", []))},
+        types=types or None,
+    )
+    if isinstance(made, GenericKernel):
+        raise DTypeError(
+            f"the type variable {made.variables[0].name} of '{made.name}' is not given",
+            made.variables[0].span,
+            code="TC0410",
+            help=f"write --type {made.variables[0].name}=float",
+        )
+    ranks = _ranks(args.rank)
+    if isinstance(made, PolymorphicKernel):
+        return made.at(**ranks)
+    if ranks:
+        raise ArgumentError(
+            f"--rank: '{made.name}' leaves no rank open", code="TC0515", help="leave --rank away"
+        )
+    return made
+
+
+def _ranks(given: list[str]) -> dict[str, Any]:
+    """{parameter: rank, or rank and type} from the flags."""
+    out: dict[str, Any] = {}
+    for name, value in _pairs(given, "--rank").items():
+        rank, _, dtype = value.partition(":")
+        number = int(_number(name, rank, "--rank", whole=True))
+        out[name] = (number, dtype) if dtype else number
+    return out
+
+
+def request_of(args: argparse.Namespace) -> Request:
+    """Sizes, scalars and files, from the flags."""
+    from tc.cli.commands import Request
+
+    return Request(
+        sizes=numbers(args.size, "--size", whole=True),
+        scalars=numbers(args.scalar, "--scalar", whole=False),
+        inputs=_pairs(args.input, "--input"),
+        outputs=_pairs(getattr(args, "output", []), "--output"),
+        seed=args.seed,
+        check=getattr(args, "check", False),
+    )

@@ -9,35 +9,19 @@ are computed, on demand through the statements, for problems too large to run wh
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tc.errors import BoundsError, InternalError, unreachable
-from tc.interpreter.arithmetic import (
-    UFUNCS,
-    Array,
-    binary,
-    convert,
-    fold,
-    function,
-    neutral,
-    numpy_type,
-    poison,
-    rounded,
-)
-from tc.interpreter.complex_numbers import FUNCTIONS, divided, form, multiplied
+from tc.errors import BoundsError, InternalError
+from tc.interpreter.arithmetic import UFUNCS, Array, neutral, numpy_type, poison
+from tc.interpreter.expressions import Env, Expressions
+from tc.interpreter.regions import CHUNK, Region, chunks, within
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Range
 from tc.lang import resolved as r
-from tc.lang.exact import is_inexact
 from tc.lang.types import Typed
 from tc.ranges import Bound, Ranges
-
-Region = tuple[tuple[int, int], ...]  # half-open per dimension
-
-CHUNK = 1 << 20  # points evaluated at once
 
 
 def run(
@@ -87,21 +71,7 @@ def run_points(
     return result
 
 
-@dataclass(frozen=True, slots=True)
-class _Env:
-    """Index variables as broadcastable arrays; `mask` where the point is live (None: everywhere)."""
-
-    statement: int
-    values: Mapping[str, Array]
-    mask: Array | None
-    shape: tuple[int, ...]
-
-    def under(self, condition: Array) -> _Env:
-        mask = condition if self.mask is None else self.mask & condition
-        return _Env(self.statement, self.values, mask, self.shape)
-
-
-class _Machine:
+class _Machine(Expressions):
     def __init__(
         self,
         typed: Typed,
@@ -111,13 +81,9 @@ class _Machine:
         scalars: Mapping[str, complex],
         outputs: Mapping[str, Array],
     ) -> None:
+        super().__init__(typed.checked.statements, sizes, scalars)
         self.typed = typed
-        self.statements = typed.checked.statements
-        self.sizes = sizes
-        self.scalars = scalars
-        self.known = {**sizes, **{k: v for k, v in scalars.items() if isinstance(v, int)}}
         self.ranges = ranges
-        self.boxes: dict[r.Tensor, Region] = {}
         for t, box in ranges.boxes.items():
             self.boxes[t] = tuple(_range(b, self.known) for b in box)
         self.variables: list[dict[str, tuple[int, int]]] = [{} for _ in ranges.variables]
@@ -134,7 +100,7 @@ class _Machine:
                 storage = out.tensor.storage
                 value = np.asarray(outputs[out.name]).astype(numpy_type(typed.dtype(storage)))
                 self.initial[storage] = self.values[storage] = value
-        self.reading: Callable[[r.Tensor, list[Array], _Env], Array] = self._read_array
+        self.reading = self._read_array
         self.snapshot: tuple[r.Tensor, Array] | None = None
         self.undefined: set[r.Tensor] = set()  # read before anything has defined an element
 
@@ -180,13 +146,13 @@ class _Machine:
         if any(a.tensor.storage is storage for e in st.roots() for a in r.accesses(e)):
             self.snapshot = (storage, target.copy())
         if st.initializes and not first:
-            for region in _chunks(self._region(k, st.indices)):
+            for region in chunks(self._region(k, st.indices)):
                 env = self._env(k, st.indices, region)
                 live = self._lhs_conditions(st, env)
                 where = self._slices(st, env, region)
                 target[where] = np.where(live, neutral(st.op, dtype), target[where])
         names = st.variables
-        for region in _chunks(self._region(k, names)):
+        for region in chunks(self._region(k, names)):
             env = self._env(k, names, region)
             for c in st.conditions:
                 env = env.under(np.broadcast_to(self.evaluate(c, env), env.shape))
@@ -198,7 +164,7 @@ class _Machine:
             mask = env.mask
             if mask is not None:
                 mask = np.broadcast_to(mask, env.shape)
-                where, kept = _within(where, target.shape)
+                where, kept = within(where, target.shape)
                 value, mask = value[kept], mask[kept]
             if not st.reduces:
                 target[where] = value if mask is None else np.where(mask, value, target[where])
@@ -212,11 +178,11 @@ class _Machine:
             target[where] = ufunc(target[where], value)
         self.snapshot = None
 
-    def _scatter(self, st: r.Statement, env: _Env, value: Array, target: Array) -> None:
+    def _scatter(self, st: r.Statement, env: Env, value: Array, target: Array) -> None:
         """Update elements that data choose, one point after the other."""
         live = np.ones(env.shape, np.bool_) if env.mask is None else np.broadcast_to(env.mask, env.shape)
         at: list[Array] = []
-        for d, (sub, origin) in enumerate(zip(st.subscripts, self._origin(st.target), strict=True)):
+        for d, (sub, origin) in enumerate(zip(st.subscripts, self.origin(st.target), strict=True)):
             if sub.data is not None:
                 index = np.asarray(self._index(sub.data, env)).astype(np.int64)
             else:
@@ -242,15 +208,15 @@ class _Machine:
     def _region(self, k: int, names: Sequence[str]) -> Region:
         return tuple(self.variables[k][v] for v in names)
 
-    def _env(self, k: int, names: Sequence[str], region: Region) -> _Env:
+    def _env(self, k: int, names: Sequence[str], region: Region) -> Env:
         values: dict[str, Array] = {}
         for d, (v, (lo, hi)) in enumerate(zip(names, region, strict=True)):
             shape = [1] * len(names)
             shape[d] = hi - lo
             values[v] = np.arange(lo, hi, dtype=np.int64).reshape(shape)
-        return _Env(k, values, None, tuple(hi - lo for lo, hi in region))
+        return Env(k, values, None, tuple(hi - lo for lo, hi in region))
 
-    def _lhs_conditions(self, st: r.Statement, env: _Env) -> Array:
+    def _lhs_conditions(self, st: r.Statement, env: Env) -> Array:
         """The conditions that the left-hand side's variables decide; the others cut no initialisation."""
         live = np.ones(env.shape, np.bool_)
         for c in st.conditions:
@@ -259,19 +225,15 @@ class _Machine:
                 live &= np.broadcast_to(self.evaluate(c, env), env.shape)
         return live
 
-    def _slices(self, st: r.Statement, env: _Env, region: Region) -> tuple[slice, ...]:
-        origin = self._origin(st.target)
+    def _slices(self, st: r.Statement, env: Env, region: Region) -> tuple[slice, ...]:
+        origin = self.origin(st.target)
         out: list[slice] = []
         for sub, (lo, hi), at in zip(st.subscripts, region, origin, strict=True):
             offset = int(self.evaluate(sub.offset, env)) if sub.offset is not None else 0
             out.append(slice(lo + offset - at, hi + offset - at))
         return tuple(out)
 
-    def _origin(self, t: r.Tensor) -> tuple[int, ...]:
-        """The coordinate, as seen through `t`, of the first stored element."""
-        return (0,) * t.rank if t.base is not None else tuple(lo for lo, _ in self.boxes[t])
-
-    def _read_array(self, t: r.Tensor, at: list[Array], env: _Env) -> Array:
+    def _read_array(self, t: r.Tensor, at: list[Array], env: Env) -> Array:
         storage = t.storage
         held = self.snapshot
         if storage not in self.values:  # an iteration reads none of what later ones define
@@ -296,8 +258,8 @@ class _Machine:
                 return np.full(count, poison(dtype), numpy_type(dtype))
             return source[tuple(a - lo for a, (lo, _) in zip(at, self.boxes[storage], strict=True))]
         st = self.statements[k]
-        empty = _Env(k, {}, None, (count,))
-        shift = [lo - o for (lo, _), o in zip(self.boxes[storage], self._origin(st.target), strict=True)]
+        empty = Env(k, {}, None, (count,))
+        shift = [lo - o for (lo, _), o in zip(self.boxes[storage], self.origin(st.target), strict=True)]
         values: dict[str, Array] = {}
         inside = np.ones(count, np.bool_)
         for sub, a, s in zip(st.subscripts, at, shift, strict=True):
@@ -311,11 +273,11 @@ class _Machine:
         result = np.full(count, poison(dtype), numpy_type(dtype))
         if st.reduces and first:
             result[:] = neutral(st.op, dtype)
-        env = _Env(k, values, inside, (count,))
+        env = Env(k, values, inside, (count,))
         if not st.reduces:
             for c in st.conditions:
                 inside = inside & np.broadcast_to(self._point_value(c, env), (count,))
-            env = _Env(k, values, inside, (count,))
+            env = Env(k, values, inside, (count,))
             result[inside] = np.broadcast_to(self._point_value(st.value, env), (count,))[inside]
             keep = ~inside
         else:
@@ -330,18 +292,18 @@ class _Machine:
             self._reduce_points(k, st, env, inside, result)
         return result
 
-    def _reduce_points(self, k: int, st: r.Statement, env: _Env, inside: Array, result: Array) -> None:
+    def _reduce_points(self, k: int, st: r.Statement, env: Env, inside: Array, result: Array) -> None:
         ufunc = UFUNCS[st.op.rstrip("!").rstrip("=")]
         dtype = self.typed.dtype(st.target.storage)
         rank = len(st.reductions)
         step = max(1, CHUNK // max(1, len(inside)))
-        for region in _chunks(self._region(k, st.reductions), step):
+        for region in chunks(self._region(k, st.reductions), step):
             values: dict[str, Array] = {v: a.reshape(-1, *[1] * rank) for v, a in env.values.items()}
             inner = self._env(k, st.reductions, region)
             values |= {v: a[None] for v, a in inner.values.items()}
             shape = (len(inside), *inner.shape)
             mask = np.broadcast_to(inside.reshape(-1, *[1] * rank), shape)
-            chunk = _Env(k, values, mask, shape)
+            chunk = Env(k, values, mask, shape)
             for c in st.conditions:
                 chunk = chunk.under(np.broadcast_to(self._point_value(c, chunk), shape))
             raw = np.broadcast_to(self._point_value(st.value, chunk), shape)
@@ -350,14 +312,14 @@ class _Machine:
             axes = tuple(range(1, rank + 1))
             result[:] = ufunc(result, ufunc.reduce(value, axis=axes, dtype=value.dtype) if axes else value)
 
-    def _point_value(self, e: r.Exp, env: _Env) -> Array:
+    def _point_value(self, e: r.Exp, env: Env) -> Array:
         held, self.reading = self.reading, self._read_points
         try:
             return self.evaluate(e, env)
         finally:
             self.reading = held
 
-    def _read_points(self, t: r.Tensor, at: list[Array], env: _Env) -> Array:
+    def _read_points(self, t: r.Tensor, at: list[Array], env: Env) -> Array:
         storage = t.storage
         if storage.role == "param" and storage in self.values:
             return self._read_array(t, at, env)
@@ -369,156 +331,9 @@ class _Machine:
         values = self.elements(storage, list(unique.T), env.statement, len(unique))
         return values[inverse.reshape(-1)].reshape(shape)
 
-    # ---- expressions
-
-    def evaluate(self, e: r.Exp, env: _Env) -> Array:
-        match e:
-            case r.Const():
-                if e.dtype is None:
-                    return np.asarray(e.value)
-                return np.asarray(e.value).astype(numpy_type(e.dtype))
-            case r.Imaginary():
-                return np.asarray(complex(0.0, e.value))
-            case r.Index():
-                return env.values[e.name].astype(numpy_type(e.dtype)) if e.dtype else env.values[e.name]
-            case r.Size():
-                return np.asarray(self.sizes[e.name], numpy_type(e.dtype) if e.dtype else np.int64)
-            case r.Scalar():
-                return np.asarray(self.scalars[e.name]).astype(numpy_type(e.declared))
-            case r.Counter():
-                return np.asarray(self.known[e.name], numpy_type(e.dtype) if e.dtype else np.int64)
-            case r.ExtentOf():
-                lo, hi = self.boxes[e.tensor.storage][e.axis]
-                return np.asarray(hi - lo, numpy_type(e.dtype) if e.dtype else np.int64)
-            case r.LastIndex():
-                kind = numpy_type(e.dtype) if e.dtype else np.dtype(np.int64)
-                return np.asarray(np.iinfo(kind).max, kind)
-            case r.OriginOf():
-                at = self._origin(e.tensor)[e.axis]
-                return np.asarray(at, numpy_type(e.dtype) if e.dtype else np.int64)
-            case r.Let():
-                return self.evaluate(self.statements[env.statement].let(e.name), env)
-            case r.Access():
-                return self._access(e, env)
-            case r.Apply():
-                return self._apply(e, env)
-            case r.Unary():
-                operand = self.evaluate(e.operand, env)
-                return np.logical_not(operand) if e.op == "!" else np.negative(operand)
-            case r.Binary(op="*" | "/") if e.dtype is not None and e.dtype.is_complex:
-                st = self.statements[env.statement]
-                kinds = form(e.left, st), form(e.right, st)
-                return (multiplied if e.op == "*" else divided)(
-                    self.evaluate(e.left, env), self.evaluate(e.right, env), *kinds
-                )
-            case r.Binary():
-                return binary(e.op, self.evaluate(e.left, env), self.evaluate(e.right, env))
-            case r.If():
-                condition = np.asarray(self.evaluate(e.condition, env))
-                then = self.evaluate(e.then, env.under(np.broadcast_to(condition, env.shape)))
-                otherwise = self.evaluate(e.otherwise, env.under(np.broadcast_to(~condition, env.shape)))
-                return np.where(condition, then, otherwise)
-            case r.Cast():
-                value = convert(self.evaluate(e.operand, env), e.target)
-                inexact = e.target.is_float or e.target.is_complex
-                return rounded(value, e.target) if e.written and inexact else value
-            case _:
-                unreachable(e)
-
-    def _access(self, e: r.Access, env: _Env) -> Array:
-        at: list[Array] = []
-        shape = [hi - lo for lo, hi in self.boxes[e.tensor.storage]]
-        for d, (sub, origin) in enumerate(zip(e.subscripts, self._origin(e.tensor), strict=True)):
-            index = np.asarray(self._index(sub, env)).astype(np.int64) - origin
-            good = (index >= 0) & (index < shape[d])
-            live = good if env.mask is None else good | ~env.mask
-            if not np.all(live):
-                where = np.argwhere(~np.broadcast_to(live, env.shape))[0]
-                value = int(np.broadcast_to(index, env.shape)[tuple(where)]) + origin
-                raise BoundsError(
-                    f"subscript {value} of '{e.tensor.name}' is outside dimension {d}, "
-                    f"{origin} to {origin + shape[d] - 1}",
-                    sub.span,
-                    code="TC0701",
-                )
-            at.append(np.where(good, index, 0))
-        if 0 in shape:  # nothing is live here, and there is nothing to read
-            dtype = numpy_type(e.dtype) if e.dtype else np.dtype(np.float64)
-            return np.zeros(np.broadcast_shapes(*(a.shape for a in at)), dtype)
-        return self.reading(e.tensor, at, env)
-
-    def _index(self, e: r.Exp, env: _Env) -> Array:
-        """A subscript: exact integers, data in its own type."""
-        if isinstance(e, r.Let):
-            return self._index(self.statements[env.statement].let(e.name), env)
-        if isinstance(e, r.Index):
-            return env.values[e.name]
-        st = self.statements[env.statement]
-        if is_inexact(r.expand_lets(e, st)):
-            return self.evaluate(e, env)
-        match e:
-            case r.Cast():
-                return self._index(e.operand, env)
-            case r.Binary() if e.op in ("+", "-", "*", "/", "%"):
-                a, b = (np.asarray(self._index(c, env)).astype(np.int64) for c in (e.left, e.right))
-                return binary(e.op, a, b)
-            case r.Unary(op="-"):
-                return -np.asarray(self._index(e.operand, env)).astype(np.int64)
-            case _:
-                return self.evaluate(e, env)
-
-    def _apply(self, e: r.Apply, env: _Env) -> Array:
-        args = [self.evaluate(a, env) for a in e.args]
-        match e.function:
-            case "min":
-                return fold(np.minimum, args)
-            case "max":
-                return fold(np.maximum, args)
-            case "select":
-                return np.where(args[0], args[1], args[2])
-            case "abs":
-                return np.abs(args[0])
-            case "nextafter" if e.dtype is not None and e.dtype.bits <= 32:
-                # The one function whose meaning lies in the precision of its type.
-                return np.nextafter(args[0].astype(np.float32), args[1].astype(np.float32)).astype(np.float64)
-            case name if name in FUNCTIONS:
-                return FUNCTIONS[name](*args)
-            case name:
-                complex_values = e.dtype is not None and e.dtype.is_complex
-                return np.asarray(function(name)(*args), np.complex128 if complex_values else np.float64)
-
 
 def _range(b: Bound, known: Mapping[str, int]) -> tuple[int, int]:
     if not isinstance(b, Range):
         raise InternalError(f"a range still {b}")
     lo = evaluate(b.min, known)
     return lo, lo + evaluate(b.extent, known)
-
-
-def _within(where: tuple[slice, ...], shape: Sequence[int]) -> tuple[tuple[slice, ...], tuple[slice, ...]]:
-    """The part of a box that lies in an array, and where that part is in the box.  The rest is what the
-    conditions of a statement cut away."""
-    starts = [min(max(s.start, 0), n) for s, n in zip(where, shape, strict=True)]
-    ends = [max(min(s.stop, n), a) for s, n, a in zip(where, shape, starts, strict=True)]
-    inside = tuple(slice(a, b) for a, b in zip(starts, ends, strict=True))
-    kept = tuple(slice(a - s.start, b - s.start) for a, b, s in zip(starts, ends, where, strict=True))
-    return inside, kept
-
-
-def _chunks(region: Region, limit: int = 0) -> Iterator[Region]:
-    """Parts of a box of at most `limit` points, in lexicographic order; nothing for an empty one."""
-    limit = limit or CHUNK
-    if any(hi <= lo for lo, hi in region):
-        return
-    steps: list[int] = []
-    room = limit
-    for lo, hi in reversed(region):
-        step = max(1, min(hi - lo, room))
-        room //= step
-        steps.append(step)
-    steps.reverse()
-    parts = [
-        [(a, min(a + step, hi)) for a in range(lo, hi, step)]
-        for (lo, hi), step in zip(region, steps, strict=True)
-    ]
-    yield from itertools.product(*parts)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 
 from tc.codegen import gpu_source
+from tc.codegen.gpu_module import Module
 from tc.ir.loops import LoopNest
 
 from ..gpu.cost.model import estimated_registers, occupancy, predict
@@ -37,7 +38,7 @@ def with_blocks(text: str, blocks: Mapping[str, int]) -> str:
 
 def limited_by_registers(
     nest: LoopNest,
-    module: gpu_source.Module,
+    module: Module,
     resources: Mapping[str, Resources],
     target: Target,
     sizes: Mapping[str, int],
@@ -59,7 +60,7 @@ def limited_by_registers(
 
 def seconds(
     nest: LoopNest,
-    module: gpu_source.Module,
+    module: Module,
     resources: Mapping[str, Resources],
     target: Target,
     sizes: Mapping[str, int],

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from tc.codegen.gpu_source import Kernel
+from tc.codegen.gpu_module import Kernel
 from tc.errors import BackendError
 from tc.pipeline.target import Availability
 from tc.support import locks, settings

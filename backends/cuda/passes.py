@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from tc.codegen import gpu_source
 from tc.codegen.dialect import CUDA
+from tc.codegen.gpu_module import Module
 from tc.ir.lines import split
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
@@ -26,7 +27,7 @@ class CudaState(GpuState):
     """
 
     arch: str
-    module: gpu_source.Module = later()
+    module: Module = later()
     machine: nvrtc.Machine = later()
     rejected: tuple[str, ...] = ()
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from tc.codegen.gpu_source import Kernel, Module
+from tc.codegen.gpu_module import Kernel, Module
 from tc.errors import Span
 from tc.ir.expr import Expr
 from tc.ir.lines import TRACE, Lines, joined, split
@@ -114,6 +114,6 @@ class Compiled:
 
 def _traced(module: Module) -> str:
     """A module's text, whose lines end in their stage, as `tc.ir.lines.split` reads it."""
-    pairs = zip(module.text.split("\n"), module.again().text.split("\n"), strict=True)
+    pairs = zip(module.text.split("\n"), module.with_traces().text.split("\n"), strict=True)
     # Launch bounds may have been changed since.
     return "\n".join(line + "".join(again.partition(TRACE)[1:]) for line, again in pairs)

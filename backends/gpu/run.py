@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tc.codegen.gpu_source import Argument, Kernel
+from tc.codegen.gpu_module import Argument, Kernel
 from tc.codegen.numerics import ERROR_WORDS
 from tc.errors import BackendError
 from tc.ir.evaluate import evaluate

@@ -8,6 +8,7 @@ from typing import Any
 
 from tc.codegen import gpu_source
 from tc.codegen.dialect import OPENCL
+from tc.codegen.gpu_module import Module
 from tc.errors import BackendError
 from tc.ir.program import Program
 from tc.options import Options
@@ -28,7 +29,7 @@ class OpenclState(GpuState):
     """The launches, their OpenCL C, and its kernels on a device."""
 
     device: device.Device
-    module: gpu_source.Module = later()
+    module: Module = later()
     functions: Functions = later()
 
 

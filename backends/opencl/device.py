@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
-from tc.codegen.gpu_source import Kernel
+from tc.codegen.gpu_module import Kernel
 from tc.errors import BackendError, InternalError
 from tc.pipeline.target import Availability
 from tc.support import locks, settings

@@ -47,7 +47,7 @@ class Array:
 class Launch:
     """A kernel and how it is launched; `shared` are the bytes of dynamic shared memory that are asked for.
 
-    `arguments` are pairs of a kind and a name, as of `tc.codegen.gpu_source.Argument`.  `seconds` is the
+    `arguments` are pairs of a kind and a name, as of `tc.codegen.gpu_module.Argument`.  `seconds` is the
     predicted time, `bound` what the prediction says it waits for; `registers`, `static_shared` and `stack`
     are the assembler's.
     """

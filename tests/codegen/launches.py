@@ -12,6 +12,7 @@ import pyopencl as cl
 
 from tc.codegen import gpu_source
 from tc.codegen.dialect import OPENCL
+from tc.codegen.gpu_module import Argument
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, IntImm, substitute
 from tc.ir.loops import (
@@ -118,7 +119,7 @@ def on_device(
             parts[name] = whole, whole.get_sub_region(GUARD, max(1, content.nbytes)), content
         return parts[name][1]
 
-    def value(a: gpu_source.Argument) -> Any:
+    def value(a: Argument) -> Any:
         match a.kind:
             case "array":
                 array = n.array(a.name)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import tc
-from tc.codegen.gpu_source import Argument, Module
+from tc.codegen.gpu_module import Argument, Module
 from tc.ir.evaluate import evaluate
 from tc.ir.loops import VECTOR, LoopNest
 from tc.runtime.arrays import numpy_dtype

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import tc
-from tc.codegen.gpu_source import Module
+from tc.codegen.gpu_module import Module
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
 from tests.simt.mapped import Array, prepared

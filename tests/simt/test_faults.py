@@ -16,6 +16,7 @@ import pytest
 
 from tc.codegen import gpu_source
 from tc.codegen.dialect import CUDA
+from tc.codegen.gpu_module import Module
 from tc.ir.expr import EQ, Add, Expr, IfThenElse, IntImm, Load, Min, Sub, Variable, imm, substitute
 from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Stmt, Sync, copied, statements
 from tests.simt import mapped
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 # A change yields a kernel's code with a fault, once for each place where it applies.
-Change = Callable[[LoopNest], Iterator[gpu_source.Module]]
+Change = Callable[[LoopNest], Iterator[Module]]
 
 
 def in_statements(at: Callable[[LoopNest, Stmt], Iterable[Stmt]]) -> Change:
@@ -49,7 +50,7 @@ def in_statements(at: Callable[[LoopNest, Stmt], Iterable[Stmt]]) -> Change:
             case _:
                 pass
 
-    def changed(n: LoopNest) -> Iterator[gpu_source.Module]:
+    def changed(n: LoopNest) -> Iterator[Module]:
         for body in places(n, n.body):
             yield gpu_source.emit(replace(n, body=body), CUDA)
 
@@ -59,7 +60,7 @@ def in_statements(at: Callable[[LoopNest, Stmt], Iterable[Stmt]]) -> Change:
 def in_text(pattern: str, replacement: str) -> Change:
     """Replaces each match of a regular expression in the CUDA text."""
 
-    def changed(n: LoopNest) -> Iterator[gpu_source.Module]:
+    def changed(n: LoopNest) -> Iterator[Module]:
         made = gpu_source.emit(n, CUDA)
         for m in re.finditer(pattern, made.text):
             new = made.text[: m.start()] + m.expand(replacement) + made.text[m.end() :]
@@ -154,7 +155,7 @@ def from_the_next(s: For, c: Compute) -> Stmt:
 def one_less(role: str, dimension: int) -> Change:
     """Arrays that are declared too small."""
 
-    def changed(n: LoopNest) -> Iterator[gpu_source.Module]:
+    def changed(n: LoopNest) -> Iterator[Module]:
         for i, a in enumerate(n.arrays):
             if a.role != role:
                 continue
@@ -196,7 +197,7 @@ def other_start(n: LoopNest, s: Stmt) -> Iterator[Stmt]:
         yield replace(s, value=imm(1, n.array(s.buffer).dtype))
 
 
-def blocks_less(n: LoopNest) -> Iterator[gpu_source.Module]:
+def blocks_less(n: LoopNest) -> Iterator[Module]:
     made = gpu_source.emit(n, CUDA)
     for i, k in enumerate(made.kernels):
         less = replace(k, blocks=Sub(k.blocks, IntImm(1)))

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tc.codegen import gpu_source, scratch
+from tc.codegen import gpu_kernel, gpu_source, scratch
 from tc.codegen.dialect import CUDA
 from tc.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT64, UINT16, DType
 from tc.ir.expr import EQ, Cast, IntImm, Load, Variable
@@ -187,13 +187,13 @@ def test_consecutive_reductions_wait_for_reads_of_scratch(name: str, monkeypatch
     assert len(areas.waiting) == count
     text, races = found()
     assert not races
-    monkeypatch.setattr(gpu_source, "scratch", lambda *_: replace(areas, waiting=frozenset[int]()))
+    monkeypatch.setattr(gpu_kernel, "scratch", lambda *_: replace(areas, waiting=frozenset[int]()))
     less, races = found()
     assert text.count("__syncthreads") - less.count("__syncthreads") == count
     assert bool(races) == bool(count)
     if any(areas.of.values()):
         monkeypatch.setattr(
-            gpu_source,
+            gpu_kernel,
             "scratch",
             lambda *_: replace(areas, of=dict.fromkeys(areas.of, 0), waiting=frozenset[int]()),
         )

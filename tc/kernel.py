@@ -8,9 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any, cast
-
-import numpy as np
+from typing import Any
 
 from tc import _native
 from tc.cache.memory import CompileCache
@@ -29,16 +27,15 @@ from tc.ir.specialize import require
 from tc.kernel_options import TunedOptions
 from tc.kernel_signature import (
     boxes_of,
-    check_names,
     definition,
     foreign_integers,
     origins,
-    outer_sizes,
     python_signature,
     same_types,
     shapes_of,
     signature,
 )
+from tc.kernel_sizes import check_complete, check_integers, check_names, outer_sizes
 from tc.kernel_tools import KernelTools
 from tc.lang import resolved as r
 from tc.lang.notations import Known
@@ -204,18 +201,11 @@ class Kernel(KernelTools, _native.Dispatcher):
 
     def _boxes_at(self, values: Mapping[str, int]) -> Integers:
         """Integer ranges of parameters and results for given sizes and specialised scalars."""
-        check_names(self._front, values)
-        sizes = self._front.checked.sizes
-        for name in (*self._front.specialized, *sizes):
-            if name not in values:
-                what = "size" if name in sizes else "scalar"
-                raise ArgumentError(
-                    f"{self.name}: no value for the {what} {name}", code="TC0513", help=f"pass {name}=…"
-                )
+        check_complete(self._front, values)
         scalars = tuple(values[s] for s in self._front.keyed)
         at = self._integers.get(scalars)
         if at is None:
-            at = compile_boxes(boxes_of(self._front, self.ranges_for(values)), sizes)
+            at = compile_boxes(boxes_of(self._front, self.ranges_for(values)), self._front.checked.sizes)
             self._integers[scalars] = at
         return at(values)
 
@@ -248,15 +238,7 @@ class Kernel(KernelTools, _native.Dispatcher):
     def specialize(self, **values: int) -> Compiled:
         """Compile for given sizes (and specialised scalars) now; dynamic sizes may be left away."""
         values = {**{n: v or typical_size(0) for n, v in self._dynamic.items()}, **values}
-        for name, value in values.items():
-            low = 0 if name in self._front.checked.sizes else -(2**63)
-            integer = isinstance(cast("object", value), (int, np.integer)) and not isinstance(value, bool)
-            if not integer or value < low:
-                raise ArgumentError(
-                    f"{self.name}: {name} = {value!r} is not " + ("a size" if low == 0 else "an integer"),
-                    code="TC0513",
-                    help="sizes are integers from 0 on" if low == 0 else "pass an int",
-                )
+        check_integers(self._front, values)
         self._boxes_at(values)
         sizes = {n: int(values[n]) for n in self._front.checked.sizes}
         scalars = {n: int(values[n]) for n in self._front.specialized}

@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from typing import Any
 
 from tc.dtypes import DType
-from tc.errors import ArgumentError, DTypeError, did_you_mean
+from tc.errors import DTypeError
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.lang import resolved as r
@@ -66,19 +65,6 @@ def shapes_of(program: Program, sizes: Mapping[str, int]) -> dict[str, tuple[int
     }
 
 
-def outer_sizes(front: Front) -> tuple[str, ...]:
-    """The sizes of first dimensions of tensor parameters that are of no last dimension of several, as a batch
-    is: those that one kernel can serve every value of at little cost."""
-    dims = [
-        [d.name if isinstance(d, r.Size) else None for d in p.dims or ()]
-        for p in front.checked.params
-        if isinstance(p, r.Tensor)
-    ]
-    first = {d[0] for d in dims if d}
-    last = {d[-1] for d in dims if len(d) > 1}
-    return tuple(n for n in front.checked.sizes if n in first - last and n not in front.fixed_sizes)
-
-
 def python_signature(takes: Signature) -> inspect.Signature:
     """The arguments of a call as Python's `inspect.signature` shows them."""
     kinds = inspect.Parameter
@@ -114,14 +100,3 @@ def origins(front: Front) -> list[str]:
                     f"returned array there is {returned.name}(…{bound.min}…)"
                 )
     return out
-
-
-def check_names(front: Front, values: Mapping[str, Any]) -> None:
-    known = {*front.checked.sizes, *front.specialized}
-    for name in values:
-        if name not in known:
-            raise ArgumentError(
-                f"{front.checked.name} has no size or specialised scalar '{name}'",
-                code="TC0513",
-                help=did_you_mean(name, known) or f"it has {', '.join(sorted(known)) or 'none'}",
-            )

@@ -33,11 +33,11 @@ namespace {
 constexpr int kWarp = 32;
 constexpr int kMaxThreads = 1024;
 constexpr size_t kStack = 256 << 10;
-constexpr size_t kChunk = 256; // shim.py starts each global array in a chunk of its own
+constexpr size_t kChunk = 256; // arena.py starts each global array in a chunk of its own
 constexpr size_t kMaxFindings = 512;
 constexpr uint32_t kAll = ~0u;
 
-/* shim.py knows the values of the next three. */
+/* findings.py and module.py know the values of the next three. */
 enum Kind : uint32_t {
   kRace,
   kUninitialised,
@@ -725,7 +725,7 @@ int find_module(dl_phdr_info *info, size_t, void *entry) {
 
 } // namespace
 
-/* ---- What shim.py calls. */
+/* ---- What shim.py and module.py call. */
 
 extern "C" {
 

@@ -7,7 +7,7 @@
 #define SIMT_H
 
 /* ---- Qualifiers.  One block runs at a time, so that one copy of a shared array suffices; its section tells
- * the runtime where it lies.  `extern __shared__` is rewritten by shim.py. */
+ * the runtime where it lies.  `extern __shared__` is rewritten by module.py. */
 #define __global__ __attribute__((noinline))
 #define __device__
 #define __host__
@@ -189,7 +189,7 @@ template <class T> SIMT_INLINE void __stcg(T *p, simt::just<T> v) { *p = v; }
 template <class T> SIMT_INLINE void __stcs(T *p, simt::just<T> v) { *p = v; }
 SIMT_INLINE size_t __cvta_generic_to_shared(const void *p) { return simt_shared_address(p); }
 
-/* ---- What shim.py makes of inline PTX. */
+/* ---- What cuda_text.py makes of inline PTX. */
 namespace simt {
 SIMT_INLINE void async_copy(unsigned long long to, unsigned long long from, int bytes, int source_bytes) {
   simt_async_copy(to, (const void *)from, bytes, source_bytes);

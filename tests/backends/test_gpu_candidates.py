@@ -11,7 +11,7 @@ import tc
 from tc import registry
 from tc.ir.loops import Launch, statements
 from tests.backends.cpu_cases import SOFTMAX, Array
-from tests.poly.test_promotion import shared
+from tests.poly.promoted import shared
 
 registry.load("cuda")
 counts = importlib.import_module("tc_backends.gpu.search.counts")

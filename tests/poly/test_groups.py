@@ -18,7 +18,7 @@ from tc.poly.gpu.footprint import footprint
 from tc.poly.gpu.groups import Group, Reference, grouped
 from tc.poly.gpu.mapping import AxisMap, Unit
 from tc.poly.tile_plan import Axis
-from tests.poly.test_promotion import shared, small
+from tests.poly.promoted import shared, small
 from tests.share import examples
 
 ROW, COLUMN = Axis("i_0", {"S": "i"}, 0, 24), Axis("j_1", {"S": "j"}, 0, 30)

@@ -1,4 +1,4 @@
-"""Promotion to shared memory, padded iteration domains, isolated tiles, and double buffering."""
+"""Promotion to shared memory and registers: what is copied, what is not, and what is said of it."""
 
 from __future__ import annotations
 
@@ -10,30 +10,20 @@ import numpy as np
 import pytest
 
 import tc
-from tc.errors import InternalError
-from tc.ir.expr import GE, LT, Add, IfThenElse, IntImm, Load, Variable, variables, walk
+from tc.ir.expr import GE, LT, IntImm, Load, Variable, walk
 from tc.ir.loops import (
-    Array,
     Block,
     Combine,
     Compute,
     For,
     If,
     LoopKind,
-    LoopNest,
     Stmt,
     Sync,
     statements,
 )
-from tc.ir.program import Program
-from tc.poly import trace
 from tc.poly.gpu.collective import sunk
-from tc.poly.gpu.mapping import AxisMap, NestMap, RegionMap
-from tests.backends.cpu_cases import Array as NumPy
-from tests.poly import fused
-from tests.poly.test_mapping import changed, launched, polyhedra
-from tests.simt.mapped import prepared
-from tests.simt.shim import report
+from tests.poly.promoted import CONV, nest, shared, small
 
 LUT = """def lut(float(E,D) T, int64(B,L) I) -> (O) {
   O(b,d) +=! T(I(b,l), d)
@@ -41,31 +31,6 @@ LUT = """def lut(float(E,D) T, int64(B,L) I) -> (O) {
 USED_AGAIN = """def used(float(E,D) T, int(L) I, float(L,C) W) -> (O) {
   O(d,c) +=! T(I(l) + 1, d) * W(l,c)
 }"""
-TRIANGLE = "def tri(float(N,N) A, float(N,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) where j <= i }"
-
-
-def nest(kernel: tc.Kernel, **sizes: int) -> Stmt:
-    return kernel.specialize(**sizes).compiled.nest.body
-
-
-def shared(kernel: tc.Kernel, **sizes: int) -> list[Array]:
-    return [a for a in kernel.specialize(**sizes).compiled.nest.arrays if a.role == "shared"]
-
-
-def small(rng: np.random.Generator, *shape: int) -> NumPy:
-    return rng.integers(-3, 4, shape).astype(np.float32)
-
-
-def runs_right(kernel: tc.Kernel, backend: str, given: dict[str, NumPy]) -> None:
-    """The result of a kernel, on PoCL or on the shim."""
-    wanted = tc.interpret(kernel.source, **given)
-    if backend == "opencl":
-        np.testing.assert_array_equal(kernel(**given), wanted)
-    else:
-        result = prepared(kernel, given).run()
-        assert not result.found, report(result.found)
-        (held,) = result.values.values()
-        np.testing.assert_array_equal(held, wanted)
 
 
 @pytest.mark.share(3)
@@ -128,221 +93,6 @@ def test_an_empty_table_is_not_read_at_padding() -> None:
     kernel = tc.compile(LUT, "opencl", options={"use_shared_memory": True, "tile": (4, 4), "threads": (4, 4)})
     got = kernel(np.zeros((0, 3), np.float32), np.zeros((2, 0), np.int64))
     np.testing.assert_array_equal(got, np.zeros((2, 3), np.float32))
-
-
-GEMM = "def mm(float(M,K) A, float(N,K) B) -> (C) { C(m,n) +=! A(m,k) * B(n,k) }"
-CONV = """def conv(float(N,C,H,W) I, float(M,C,KH,KW) K) -> (O) {
-  O(n,m,h,w) +=! I(n,c,h+kh,w+kw) * K(m,c,kh,kw)
-}"""
-
-
-@pytest.mark.share(3)
-@pytest.mark.parametrize(
-    ("source", "sizes"),
-    [
-        (GEMM, {"M": 1000, "N": 1000, "K": 1000}),
-        (GEMM, {"M": 127, "N": 509, "K": 77}),
-        (GEMM, {"M": 127, "N": 1003, "K": 1000}),  # split, with a shorter last part
-        (CONV, {"N": 8, "C": 64, "H": 58, "W": 58, "M": 64, "KH": 3, "KW": 3}),
-    ],
-)
-def test_partial_tiles_have_no_guard_in_inner_loops(source: str, sizes: dict[str, int]) -> None:
-    """There is no condition in the loops of a reduction: their bounds end them."""
-    body = nest(tc.compile(source, "cuda"), **sizes)
-    update = next(
-        s for s in statements(body) if isinstance(s, For) and s.kind is LoopKind.SERIAL and innermost(s)
-    )
-    assert not [s for s in statements(update) if isinstance(s, If)]
-
-
-def innermost(s: For) -> bool:
-    """The innermost loop of a reduction, with updates in registers and only unrolled loops inside."""
-    below = list(statements(s.body))
-    serial = [x for x in below if isinstance(x, For) and x.kind is LoopKind.SERIAL]
-    updates = [x for x in below if isinstance(x, Compute) and x.stage and x.op is not None]
-    return bool(updates) and not serial
-
-
-APART = TRIANGLE.replace("j <= i", "i != j, i != 7")
-BAND = TRIANGLE.replace("j <= i", "j <= i, i < j + 7")
-STEPS = TRIANGLE.replace("j <= i", "k <= i")
-LEAST = TRIANGLE.replace("+=!", "min=!")
-AFTER = TRIANGLE.replace("}", "C(i,j) = C(i,j) * 2 - A(i,j) }")
-BIASED = TRIANGLE.replace("C(i,j) +=!", "C(i,j) = A(j,i) C(i,j) +=")
-ADDED = """def added(float(N,N) A, float(N,N) B) -> (C) {
-  C(i,j) = A(j,i)
-  C(i,j) += A(i,k) * B(k,j)
-}"""
-ADDED_TRIANGLE = ADDED.replace("\n}", " where j <= i\n}")
-TWICE = ADDED.replace("\n}", "\n  C(i,j) += A(k,i) * B(j,k) where i <= j\n}")
-HALVES = TRIANGLE.replace("float", "half")
-
-
-@pytest.mark.parametrize(
-    ("source", "guarded"),
-    [
-        (TRIANGLE, False),
-        (BAND, False),
-        (APART, False),
-        (STEPS, True),  # the points of a tile end at different iterations
-        (LEAST, False),
-        (AFTER, False),
-        (BIASED, False),
-        (ADDED, False),
-        (ADDED_TRIANGLE, False),
-        (TWICE, False),
-        (HALVES, False),
-    ],
-)
-@pytest.mark.share(15)
-@pytest.mark.parametrize("fusion", ["max", "min"])
-@pytest.mark.parametrize("backend", ["opencl", "cuda"])
-def test_separate_sums_need_no_guards(backend: str, source: str, guarded: bool, fusion: str) -> None:
-    """Neither conditions on points nor the ends of a matrix, to which products are added, need guards in the
-    loops of a reduction: the sums of other points are not used."""
-    options = {"tile": (8, 16), "threads": (8, 4), "use_shared_memory": True, "fusion": fusion}
-    rng = np.random.default_rng(3)
-    names = re.findall(r"(?:float|half)\(N,N\) (\w)", source)
-    dtype = np.float16 if source == HALVES else np.float32
-    given = {n: small(rng, 21, 21).astype(dtype) for n in names}
-    given["A"][4, 3] = np.inf  # times a zero of the padding it is NaN
-    kernel = tc.compile(source, backend, options=options)
-    runs_right(kernel, backend, given)
-    updates = [s for s in statements(nest(kernel, N=21)) if isinstance(s, For) and innermost(s)]
-    assert updates
-    assert any(isinstance(s, If) for u in updates for s in statements(u)) == guarded
-
-
-def test_separate_sums_are_shown_as_partial_results() -> None:
-    """Conditions on points do not prevent results in registers."""
-    kernel = tc.compile(TRIANGLE, "cuda", options={"tile": (4, 8), "threads": (8, 4), "isa": "sm_80"})
-    inspected = kernel.inspect("mapped", N=21)
-    assert "registers of each thread, parts of C" in inspected
-    assert "not in registers" not in inspected
-
-
-PARTS = """def parts(float(M,K) A, float(N,K) B) -> (P) {
-  P(c,m,n) +=! A(m,8*c + k) * B(n,8*c + k)
-    where c in 0:(K + 7) / 8, k in 0:8, exists A(0,8*c + k), 8*c + k < K
-}"""
-STAIRS = PARTS.replace("8*c + k < K", "8*c + k <= m")
-
-
-@pytest.mark.share(3)
-@pytest.mark.parametrize(
-    ("source", "tile", "guarded"),
-    [
-        (PARTS, (1, 4, 8, 4), False),
-        (PARTS, (1, 4, 8, 3), False),
-        (PARTS, (2, 4, 8, 4), True),  # the points of a tile end at different iterations
-        (STAIRS, (1, 4, 8, 4), True),
-    ],
-)
-@pytest.mark.parametrize("backend", ["opencl", "cuda"])
-def test_conditions_on_loop_bounds_need_no_guard(
-    backend: str, source: str, tile: tuple[int, ...], guarded: bool
-) -> None:
-    """There is no guard, and copies may be double-buffered, as in the last part of a split reduction."""
-    options = {"tile": tile, "threads": (4, 2), "use_shared_memory": True}
-    rng = np.random.default_rng(3)
-    given = {"A": small(rng, 9, 21), "B": small(rng, 13, 21)}
-    kernel = tc.compile(source, backend, options=options)
-    runs_right(kernel, backend, given)
-    body = nest(kernel, M=9, N=13, K=21)
-    updates = [s for s in statements(body) if isinstance(s, For) and innermost(s)]
-    loops = [u for u in updates if u.kind is LoopKind.SERIAL]
-    if guarded:
-        assert {on_the_border(u) for u in loops} == {False, True}
-    else:
-        assert not any(isinstance(s, If) for u in updates for s in statements(u))
-
-
-def on_the_border(update: For) -> bool:
-    """Whether a loop, or an inner one, has conditions or a variable trip count."""
-    loops = [s for s in statements(update) if isinstance(s, For)]
-    constant = all(isinstance(e, IntImm) for s in loops for e in (s.lower, s.upper))
-    return not constant or any(isinstance(s, If) for s in statements(update))
-
-
-@pytest.mark.parametrize(
-    "condition", ["k <= i", "i <= k", "k <= i, i < k + 14", "k <= i + j, i <= k + j", "j < k", "k != i"]
-)
-@pytest.mark.share(3)
-@pytest.mark.parametrize("backend", ["opencl", "cuda"])
-def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> None:
-    """Only tiles on the border of a condition have guards."""
-    source = TRIANGLE.replace("j <= i", condition)
-    options = {"tile": (8, 16, 4), "threads": (8, 4), "use_shared_memory": True}
-    rng = np.random.default_rng(3)
-    given = {"A": small(rng, 37, 37), "B": small(rng, 37, 37)}
-    for a in given.values():
-        a[4, 3] = np.inf
-    kernel = tc.compile(source, backend, options=options)
-    runs_right(kernel, backend, given)
-    updates = [s for s in statements(nest(kernel, N=37)) if isinstance(s, For) and innermost(s)]
-    assert {on_the_border(s) for s in updates} == {False, True}
-
-
-@pytest.mark.share(3)
-@pytest.mark.parametrize(
-    "condition", ["i != j", "i != 2*j, j != 7", "j <= i, i != 5", "k != i", "k != j, i != k"]
-)
-def test_registers_have_constant_subscripts(condition: str) -> None:
-    """For all conditions: dynamic subscripts would put register arrays into local memory."""
-    source = TRIANGLE.replace("j <= i", condition)
-    kernel = tc.compile(source, "cuda", options={"tile": (16, 16, 8), "threads": (8, 4), "isa": "sm_80"})
-    made = kernel.specialize(N=64).compiled.nest
-    registers = {a.name for a in made.arrays if a.role == "register"}
-    assert registers
-    for s in statements(made.body):
-        if isinstance(s, For) and any(_indexed(c, registers, s.var) for c in statements(s.body)):
-            assert s.kind is LoopKind.UNROLLED
-            assert isinstance(s.lower, IntImm)
-            assert isinstance(s.upper, IntImm)
-
-
-def _indexed(s: Stmt, arrays: set[str], var: str) -> bool:
-    """Whether a statement accesses one of the arrays by a variable."""
-    if not isinstance(s, Compute):
-        return False
-    loads = [(e.buffer, e.subscripts) for e in walk(s.value) if isinstance(e, Load)]
-    every = [(s.buffer, s.subscripts), *loads]
-    return any(name in arrays and any(var in variables(e) for e in at) for name, at in every)
-
-
-def test_isolated_tiles_of_dynamic_size_are_correct() -> None:
-    """One kernel for every size, with any extent of the last tile."""
-    source = TRIANGLE.replace("j <= i", "k <= i")
-    options = {"tile": (8, 16, 4), "threads": (8, 4), "use_shared_memory": True}
-    kernel = tc.compile(source, "opencl", options=options, dynamic=("N",))
-    rng = np.random.default_rng(3)
-    for n in (1, 3, 8, 31, 32, 45):
-        a, b = small(rng, n, n), small(rng, n, n)
-        np.testing.assert_array_equal(kernel(a, b), tc.interpret(source, a, b))
-
-
-@pytest.mark.share(3)
-@pytest.mark.parametrize(
-    ("condition", "rows", "ring"),
-    [("k <= i", 8, True), ("i <= k, k < i + 14", 8, True), ("k / 4 != i", 8, True), ("k / 4 != i", 1, False)],
-)
-def test_isolated_tiles_are_double_buffered(condition: str, rows: int, ring: bool) -> None:
-    """From the first tile of a block on; not if the next tile may be empty."""
-    p, s, regions = polyhedra(TRIANGLE.replace("j <= i", condition), N=19)
-    (only,) = regions
-    i, j = (a.name for a in only.nests[0].axes)
-    (k,) = only.nests[0].phases[1].axes
-    axes = {i: AxisMap(rows, "b0", 3, "t1", min(rows, 4)), j: AxisMap(16, "b1", 2, "t0", 8)}
-    mapping = RegionMap(
-        (("b0", IntImm(3)), ("b1", IntImm(2))),
-        (("t0", 8), ("t1", min(rows, 4))),
-        (NestMap(axes, ({}, {k.name: AxisMap(4)})),),
-    )
-    n = launched(p, s, regions, [mapping], 1 << 14, ahead=True)
-    shared = [a for a in n.arrays if a.role == "shared"]
-    assert shared
-    assert {a.shape[0] == IntImm(2) for a in shared} == {ring}
-    trace.verify(p, n, {})
 
 
 def test_equal_footprints_share_a_copy() -> None:
@@ -550,134 +300,6 @@ def test_results_in_shared_memory_are_exact(source: str, options: dict[str, obje
     wanted = tc.interpret(source, *given)
     for g, w in zip(got, wanted, strict=True) if isinstance(got, tuple) else [(got, wanted)]:
         np.testing.assert_allclose(g, w, rtol=1e-5)
-
-
-def ahead(blocks: int = 2, k: int = 13) -> tuple[Program, LoopNest]:
-    """A matrix product with double-buffered tiles, of 2 x 2 tiles on so many blocks in each dimension."""
-    p, s, regions = polyhedra(fused.GEMM, M=5, N=9, K=k)
-    axes = {"i_0": AxisMap(4, "b0", blocks, "t1", 2), "j_1": AxisMap(8, "b1", blocks, "t0", 4)}
-    mapping = RegionMap(
-        (("b0", IntImm(blocks)), ("b1", IntImm(blocks))),
-        (("t0", 4), ("t1", 2)),
-        (NestMap(axes, ({}, {"k_2": AxisMap(4)})),),
-    )
-    return p, launched(p, s, regions, [mapping], 4096, ahead=True)
-
-
-def test_double_buffered_copies_are_asynchronous() -> None:
-    """There is one barrier in a tile, which waits for the copies."""
-    p, n = ahead()
-    trace.verify(p, n, {})
-    found = [x for x in statements(n.body) if isinstance(x, Sync)]
-    assert [x.copies for x in found] == [True]
-    copies = [x for x in statements(n.body) if isinstance(x, Compute) and x.asynchronous]
-    assert len(copies) == 4 and all(x.op is None and not x.stage for x in copies)
-    rings = {a.name: a for a in n.arrays if a.role == "shared"}
-    assert {x.buffer for x in copies} == set(rings)
-    assert all(a.shape[0] == IntImm(2) for a in rings.values())
-
-
-def test_double_buffered_copies_of_several_tiles_wait() -> None:
-    p, n = ahead(1, 11)  # the first and the last of three tiles have the same buffer
-    trace.verify(p, n, {})
-    assert [x.copies for x in statements(n.body) if isinstance(x, Sync)] == [True, False]
-    (broken,) = changed(n.body, lambda x: Block(()) if isinstance(x, Sync) and not x.copies else None)
-    with pytest.raises(InternalError, match="while it is being copied"):
-        trace.verify(p, replace(n, body=broken), {})
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda x: Sync() if isinstance(x, Sync) and x.copies else None, "while it is being copied"),
-        (lambda x: Block(()) if isinstance(x, Sync) and x.copies else None, "being copied|another thread"),
-        (
-            lambda x: replace(x, subscripts=(IntImm(0), *x.subscripts[1:])) if moving(x) else None,
-            "being copied|another thread|reads",
-        ),
-        (lambda x: Block(()) if moving(x) else None, "reads|does not read"),
-    ],
-)
-def test_faults_of_double_buffering_are_found(change: object, problem: str) -> None:
-    p, n = ahead()
-    broken = list(changed(n.body, change))
-    assert broken
-    for body in broken:
-        with pytest.raises(InternalError, match=problem):
-            trace.verify(p, replace(n, body=body), {})
-
-
-def moving(x: Stmt) -> bool:
-    """A copy of the next tile."""
-    return isinstance(x, Compute) and x.asynchronous and not isinstance(x.subscripts[0], IntImm)
-
-
-def vectors(ahead: bool) -> tuple[Program, LoopNest]:
-    """A matrix product whose operands are copied as vectors, one of them in partial tiles."""
-    p, s, regions = polyhedra(fused.GEMM, M=5, N=12, K=16)
-    axes = {"i_0": AxisMap(4, "b0", 2, "t1", 2), "j_1": AxisMap(8, "b1", 2, "t0", 4)}
-    mapping = RegionMap(
-        (("b0", IntImm(2)), ("b1", IntImm(2))),
-        (("t0", 4), ("t1", 2)),
-        (NestMap(axes, ({}, {"k_2": AxisMap(8)})),),
-    )
-    return p, launched(p, s, regions, [mapping], 4096, ahead=ahead)
-
-
-def vector(x: Stmt) -> bool:
-    return isinstance(x, Compute) and x.width > 1
-
-
-def next_element(x: Compute, n: int) -> Compute:
-    """A copy whose target is so many elements further on."""
-    *before, last = x.subscripts
-    return replace(x, subscripts=(*before, Add(last, IntImm(n))))
-
-
-@pytest.mark.parametrize("ahead", [False, True])
-def test_vector_copies_are_correct(ahead: bool) -> None:
-    p, n = vectors(ahead)
-    trace.verify(p, n, {})
-    assert {x.width for x in statements(n.body) if isinstance(x, Compute) and vector(x)} == {4}
-
-
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        (lambda x: next_element(x, 1) if vector(x) else None, "not aligned"),
-        (lambda x: next_element(x, 4) if vector(x) else None, "accesses|reads"),
-        (lambda x: replace(x, width=8) if vector(x) else None, "accesses|not aligned|another thread"),
-        (lambda x: replace(x, width=2) if vector(x) else None, "reads|does not read"),
-        (
-            lambda x: (
-                replace(x, value=x.value.then_value)
-                if vector(x) and isinstance(x.value, IfThenElse)
-                else None
-            ),
-            "accesses",
-        ),
-    ],
-)
-def test_faults_of_vector_copies_are_found(change: object, problem: str) -> None:
-    p, n = vectors(False)
-    broken = list(changed(n.body, change))
-    assert broken
-    for body in broken:
-        with pytest.raises(InternalError, match=problem):
-            trace.verify(p, replace(n, body=body), {})
-
-
-@pytest.mark.share(3)
-@pytest.mark.parametrize("dtype", ["float", "double", "int32", "half", "int8"])
-@pytest.mark.parametrize("k", [1024, 1023])
-def test_only_supported_sizes_are_copied_asynchronously(dtype: str, k: int) -> None:
-    """Double buffering is among the candidates; small elements need vector copies."""
-    source = GEMM.replace("float", dtype)
-    options = {"tile": (16, 16), "threads": (16, 16)}
-    sizes = {"M": 64, "N": 64, "K": k}  # with few blocks latency binds
-    looked_at = tc.compile(source, "cuda", options=options).inspect("choice", **sizes)
-    assert ("copies ahead" in looked_at) == (k == 1024 or dtype in ("float", "double", "int32"))
-    assert "copies ahead" not in tc.compile(source, "opencl", options=options).inspect("choice", **sizes)
 
 
 @pytest.mark.share(3)

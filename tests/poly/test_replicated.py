@@ -21,7 +21,7 @@ from tc.poly.gpu import copies
 from tc.poly.gpu.footprint import Dimension
 from tc.poly.gpu.local import Local
 from tests.backends.cpu_cases import Array as NumPy
-from tests.poly.test_promotion import small
+from tests.poly.promoted import small
 from tests.simt.mapped import prepared
 from tests.simt.shim import report
 

@@ -13,7 +13,7 @@ import tc
 from benchmarks.compile_time import sized
 from benchmarks.workloads import CASES
 from tests.poly import fused
-from tests.simt import test_upstream_mapper, test_upstream_options
+from tests.simt import mapper_cases, test_upstream_options
 
 Program = tuple[str, str | None, dict[str, int]]  # source, entry, sizes
 
@@ -24,9 +24,7 @@ def larger(sizes: dict[str, int]) -> dict[str, int]:
 
 PROGRAMS: dict[str, Callable[[], Program]] = {
     **{f"benchmark, {c.name}": (lambda c=c: sized(c)) for c in CASES},
-    **{
-        f"mapper, {n}": (lambda c=c: (c.source, None, c.sizes)) for n, c in test_upstream_mapper.CASES.items()
-    },
+    **{f"mapper, {n}": (lambda c=c: (c.source, None, c.sizes)) for n, c in mapper_cases.CASES.items()},
     **{
         f"options, {n}": (lambda c=c: (c.source, None, c.sizes))
         for n, c in test_upstream_options.CASES.items()

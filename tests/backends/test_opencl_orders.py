@@ -30,7 +30,7 @@ from tests.codegen.launches import on_device, unrolled
 from tests.conformance.test_programs import CASES, RUNS, SAMPLE, arguments, compare, results
 from tests.poly.test_mapping import changed
 from tests.share import examples
-from tests.simt import test_upstream_mapper, test_upstream_options
+from tests.simt import mapper_cases, test_upstream_options
 from tests.simt.fixed import right, same
 from tests.simt.mapped import Array, Call, prepared
 
@@ -184,13 +184,13 @@ def in_all_modes(call: Call, wanted: Sequence[Array]) -> None:
 
 @pytest.mark.share(13)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.parametrize("name", test_upstream_mapper.CASES)
+@pytest.mark.parametrize("name", mapper_cases.CASES)
 def test_mapper_cases_give_the_same_results_in_any_order(name: str) -> None:
     """The cases of the original (UPSTREAM, 7.4, 7.6 and 7.7), with their options."""
-    case = test_upstream_mapper.CASES[name]
-    kernel = test_upstream_mapper.compiled(case, "opencl")
-    given = test_upstream_mapper.arguments(kernel, case)
-    in_all_modes(prepared(kernel, given), test_upstream_mapper.interpreted(case, given))
+    case = mapper_cases.CASES[name]
+    kernel = mapper_cases.compiled(case, "opencl")
+    given = mapper_cases.arguments(kernel, case)
+    in_all_modes(prepared(kernel, given), mapper_cases.interpreted(case, given))
 
 
 @pytest.mark.share(10)
@@ -205,10 +205,10 @@ def test_option_sets_give_the_same_results_in_any_order(name: str) -> None:
 
 
 @pytest.mark.share(15)
-@pytest.mark.parametrize("name", [*test_upstream_mapper.FIXED, *test_upstream_mapper.SHAPES], ids=str)
+@pytest.mark.parametrize("name", [*mapper_cases.FIXED, *mapper_cases.SHAPES], ids=str)
 def test_fixed_mappings_give_the_same_results_in_any_order(name: str | tuple[int, int]) -> None:
     """Mappings of the original's structures, and rows that several threads share."""
-    program = test_upstream_mapper.mapped(name)
+    program = mapper_cases.mapped(name)
     in_all_modes(program.call(), program.wanted())
 
 

@@ -11,7 +11,7 @@ import pytest
 import tc
 from tests.simt import shim as simt
 from tests.simt.mapped import prepared
-from tests.simt.test_upstream_mapper import register_subscripts
+from tests.simt.mapped_form import register_subscripts
 
 CONDITIONS = {
     "band": "k <= i + 3, k >= i - 3",

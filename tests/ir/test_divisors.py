@@ -36,6 +36,7 @@ def divided(statement: str, **sizes: int) -> list[str]:
         ("C(i,j) +=! A(i,k) / w(k) * B(k,j) / a", "A(i, k) / w(k) * B(k, j)", "C(i, j) / a"),
         ("C(i) +=! A(i,k) / sqrt(s(i) + 1.0)", "A(i, k)", "C(i) / sqrt(s(i) + 1.0)"),
         ("C(i) +=! A(i,k) / K", "A(i, k)", "C(i) / 8.0"),
+        ("C(i) = 0.0 C(i) += A(i,k) / a", "A(i, k)", "C(i) / a"),
     ],
 )
 def test_divisors_that_go_behind_the_sum(statement: str, total: str, result: str) -> None:
@@ -54,6 +55,7 @@ def test_divisors_that_go_behind_the_sum(statement: str, total: str, result: str
         "C(i) +=! 1.0 / s(i) where k in 0:K",  # nothing is left to sum
         "C(i) +=! int(A(i,k)) / 3",  # rounds towards minus infinity each time
         "C(i) = 2.0 * s(i) C(i) += A(i,k) / a",  # does not start from 0
+        "C(i) = -0.0 C(i) += A(i,k) / a",  # a sum of nothing but -0 is -0
     ],
 )
 def test_divisors_that_stay(statement: str) -> None:

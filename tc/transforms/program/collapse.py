@@ -21,7 +21,9 @@ from tc.ir.expr import Add, Call, Expr, IntImm, Let, Mul, Variable, children, re
 from tc.ir.program import Box, Buffer, IterVar, Program, Range, Stage, fresh
 
 _MOST = 1 << 31  # points of a merged dimension
-_SHORT = 4  # elements of a row of which single ones may be read, such as the two parts of a complex number
+# Elements of a row of which single ones may be read, such as the two parts of a complex number: up to this
+# stride the cpu backend loads contiguous vectors and picks lanes from them (`load_store.MAX_PICK_STRIDE`).
+_SHORT = 4
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tc.dtypes import accumulator
-from tc.ir.expr import Call, Div, Expr, IntImm, Mul, variables, walk
+from tc.ir.expr import Call, Div, Expr, IntImm, Mul, variables
 from tc.ir.program import Domain, Program, Stage, fresh
+from tc.transforms.program.reductions import loop_invariant, neutral_start
 
 _LEAST = 4  # instances of a sum, for which a pass over its results pays
 
@@ -24,8 +25,8 @@ def divide_after(program: Program) -> tuple[Program, tuple[str, ...]]:
     stages: list[Stage] = []
     names = {s.name for s in program.stages}
     divided: list[str] = []
-    for before, s in zip((None, *program.stages), program.stages, strict=False):
-        found = _split(program, before, s)
+    for s in program.stages:
+        found = _split(program, s)
         if found is None:
             stages.append(s)
             continue
@@ -42,10 +43,9 @@ def divide_after(program: Program) -> tuple[Program, tuple[str, ...]]:
     return (replace(program, stages=tuple(stages)) if divided else program), tuple(divided)
 
 
-def _split(program: Program, before: Stage | None, s: Stage) -> tuple[Expr, list[Expr]] | None:
+def _split(program: Program, s: Stage) -> tuple[Expr, list[Expr]] | None:
     """What a sum adds without its divisors, and these; None if it has none that can go."""
-    started = before is not None and before.init and before.func == s.func
-    if s.op != "+" or not started or s.scatters or s.domain.conditions or s.loops:
+    if s.op != "+" or s.scatters or s.domain.conditions or s.loops or neutral_start(program, s) is None:
         return None
     func = program.func(s.func)
     t = s.value.dtype
@@ -56,30 +56,20 @@ def _split(program: Program, before: Stage | None, s: Stage) -> tuple[Expr, list
         return None
     if math.prod(e.value for e in extents if isinstance(e, IntImm)) < _LEAST:
         return None
-    changing = {v.name for v in s.domain.vars if v.kind == "reduction"}
-    buffers = program.func_buffers
-    own = buffers[s.func]
-
-    def stays(e: Expr) -> bool:
-        calls = [x for x in walk(e) if isinstance(x, Call)]
-        known = all(not c.checked and buffers.get(c.name) != own for c in calls)
-        return known and not variables(e) & changing
-
-    value, divisors = _without(s.value, stays)
-    if not divisors or not variables(value) & changing:
-        return None
-    return value, divisors
+    value, divisors = _without_divisors(s.value, loop_invariant(program, s))
+    changes = any(v.kind == "reduction" and v.name in variables(value) for v in s.domain.vars)
+    return (value, divisors) if divisors and changes else None
 
 
-def _without(e: Expr, stays: Callable[[Expr], bool]) -> tuple[Expr, list[Expr]]:
+def _without_divisors(e: Expr, stays: Callable[[Expr], bool]) -> tuple[Expr, list[Expr]]:
     """A product without the divisors that stay the same, and these."""
     match e:
         case Div():
-            a, found = _without(e.a, stays)
+            a, found = _without_divisors(e.a, stays)
             return (a, [*found, e.b]) if stays(e.b) else (Div(a, e.b), found)
         case Mul():
-            a, left = _without(e.a, stays)
-            b, right = _without(e.b, stays)
+            a, left = _without_divisors(e.a, stays)
+            b, right = _without_divisors(e.b, stays)
             return Mul(a, b), [*left, *right]
         case _:
             return e, []

@@ -7,7 +7,6 @@ product; inside the value it stands in the innermost loop.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
@@ -49,6 +48,7 @@ from tc.ir.intervals import Interval, box_interval, compared, interval, is_index
 from tc.ir.lower import neutral
 from tc.ir.program import Domain, IterVar, Program, Stage, moved_sites
 from tc.ir.simplify import conjunction, is_pure, simplify
+from tc.transforms.program.reductions import neutral_start
 
 _NEGATED: Mapping[type, type[Compare]] = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE, NE: EQ}
 
@@ -56,24 +56,17 @@ _NEGATED: Mapping[type, type[Compare]] = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE
 def restrict(program: Program) -> Program:
     """`program` with the conditions of reductions, as far as they are affine in iteration variables of known
     ranges, in their domains."""
-    for before, s in zip((None, *program.stages), program.stages, strict=False):
+    for s in program.stages:
         if s.op is None:
             continue
         nothing = neutral(s.op, accumulator(program.func(s.func).dtype, s.value.dtype))
-        started = before is not None and before.func == s.func and _sets(before, nothing)
+        started = neutral_start(program, s) is not None
         # A sum that starts from 0 is never the -0 which adding 0 would change.
         other = _restricted(s, nothing) if started or s.op != "+" or nothing.dtype.is_int else s
         if other is not s:
             stages = tuple(other if x is s else x for x in program.stages)
             program = replace(program, stages=stages, sites=moved_sites(program, other))
     return program
-
-
-def _sets(before: Stage, nothing: Expr) -> bool:
-    """Whether the stage before an update sets all elements to the neutral one, or to the same number."""
-    value = constant(before.value)
-    zero = value is not None and value == constant(nothing) and math.copysign(1, value) > 0
-    return before.init or (zero and before.op is None and not before.domain.conditions)
 
 
 def _restricted(s: Stage, nothing: Expr) -> Stage:

@@ -35,12 +35,12 @@ from tc.ir.expr import (
     Variable,
     constant,
     substitute,
-    walk,
 )
 from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Op, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
 from tc.transforms.program import guards
+from tc.transforms.program.reductions import covers, neutral_start, reads_others
 
 _MOST = 8  # statements that one becomes, beyond which code grows more than it gains
 
@@ -145,11 +145,9 @@ def _phases(program: Program, stage: Stage) -> list[Phase]:
         return []
     func = program.func(stage.func)
     t = accumulator(func.dtype, stage.value.dtype)
-    own = program.func_buffers[stage.func]
-    calls = [e for e in walk(stage.value) if isinstance(e, Call)]
-    if func.dtype != t or any(e.checked or program.func_buffers.get(e.name) == own for e in calls):
+    if func.dtype != t or not reads_others(program, stage, stage.value):
         return []
-    if stage.op == "+" and t.is_float and _started(program, stage) is None:
+    if stage.op == "+" and t.is_float and not _replaces(program, stage):
         return []  # to add 0 to -0 changes it
     residues = [c for c in stage.domain.conditions if isinstance(c, EQ) and isinstance(c.a, FloorMod)]
     found = [_phase(stage, c) for c in residues]
@@ -158,6 +156,12 @@ def _phases(program: Program, stage: Stage) -> list[Phase]:
     if len(set(tied)) != len(tied) or math.prod(len(p.groups) for p in taken) > _MOST:
         return []
     return taken
+
+
+def _replaces(program: Program, stage: Stage) -> bool:
+    """Whether the results of the phases are all that a tensor has, and what sets it before is of no use."""
+    start = neutral_start(program, stage)
+    return start is not None and covers(start, stage)
 
 
 def _phase(stage: Stage, condition: EQ) -> Phase | None:
@@ -187,23 +191,6 @@ def _phase(stage: Stage, condition: EQ) -> Phase | None:
     slope = _centred(-a * inverse % step, step)
     origin = (rest - offset) * inverse % step
     return Phase(window, result, step, slope, origin - step * -(-(origin - first) // step), condition)
-
-
-def _started(program: Program, stage: Stage) -> Stage | None:
-    """The stage just before, if it sets all results to the neutral element."""
-    at = program.stages.index(stage)
-    before = program.stages[at - 1] if at else None
-    if before is None or before.func != stage.func or before.op is not None or before.domain.conditions:
-        return None
-    assert stage.op is not None
-    nothing = constant(neutral(stage.op, program.func(stage.func).dtype))
-    value = constant(before.value)
-    same = (
-        value is not None and value == nothing and math.copysign(1, value) == math.copysign(1, nothing or 0)
-    )
-    pure = tuple(v for v in stage.domain.vars if v.kind == "pure")
-    covers = {v.range for v in before.domain.vars} == {v.range for v in pure}
-    return before if same and covers and len(before.domain.vars) == len(pure) else None
 
 
 class _Splitter:
@@ -236,14 +223,14 @@ class _Splitter:
         stage, func = self.stage, self.func
         lengths = itertools.product(*(p.groups for p in self.phases))
         stages = [s for group in lengths for s in self.group(group)]
-        start = _started(self.source, stage)
+        replaces = _replaces(self.source, stage)
         back = {v: e for p, n in zip(self.phases, self.numbers, strict=True) for v, e in p.back(n)}
         read = Call(self.name, tuple(substitute(a, back) for a in self.args), func.dtype, "func")
         results = Domain(tuple(v for v in stage.domain.vars if v.kind == "pure"))
-        result = replace(stage, op=None if start else stage.op, value=read, domain=results)
+        result = replace(stage, op=None if replaces else stage.op, value=read, domain=results)
         position = self.source.stages.index(stage)
         before, after = self.source.stages[:position], self.source.stages[position + 1 :]
-        before = before[:-1] if start is not None else before
+        before = before[:-1] if replaces else before
         where = self.source.funcs.index(func)
         box = (*(Range(ZERO, IntImm(p.step)) for p in self.phases), *(v.range for v in self.pure))
         new = Func(self.name, self.name, func.dtype, box, None)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from tc.ir.expr import GE, GT, LE, LT, Call, Expr, FloorDiv, IntImm, Sub, Variable, variables, walk
 from tc.ir.program import IterVar, Program, Stage
 from tc.ir.simplify import from_terms, linear_terms, simplify
+from tc.transforms.program.reductions import reads_others
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,7 @@ def prefix_of(program: Program, stage: Stage) -> Prefix | None:
     """The prefix reduction that a stage is; None if it is another reduction, or none."""
     if stage.op is None or stage.scatters or not stage.domain.conditions:
         return None
-    own = program.func_buffers[stage.func]
-    calls = [e for e in walk(stage.value) if isinstance(e, Call)]
-    if any(e.checked or program.func_buffers.get(e.name) == own for e in calls):
+    if not reads_others(program, stage, stage.value):
         return None
     found = (_along(stage, v) for v in stage.domain.vars if v.kind == "reduction")
     return next((p for p in found if p is not None), None)

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tc.dtypes import INT32
-from tc.ir.expr import Add, Call, Cast, Expr, IntImm, Mul, Sub, Variable, imm, variables, walk
+from tc.ir.expr import Add, Call, Cast, Expr, IntImm, Mul, Sub, Variable, imm, variables
 from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, Program, Stage, fresh
+from tc.transforms.program.reductions import loop_invariant, neutral_start
 
 _NARROW = 16  # bits of what dot product instructions take, at most
 
@@ -30,31 +31,24 @@ def expand(program: Program) -> tuple[Program, tuple[str, ...]]:
     """`program` with the zero points of products of 8- and 16-bit integers in int32 behind the sums, and the
     tensors whose sums these are."""
     names: list[str] = []
-    for before, s in zip((None, *program.stages), program.stages, strict=False):
-        factors = _factors(program, before, s)
+    for s in program.stages:
+        factors = _factors(program, s)
         if factors is not None:
             names.append(program.func_buffers[s.func])
             program = _expanded(program, s, *factors)
     return program, tuple(names)
 
 
-def _factors(program: Program, before: Stage | None, s: Stage) -> tuple[_Factor, _Factor] | None:
+def _factors(program: Program, s: Stage) -> tuple[_Factor, _Factor] | None:
     """The factors of a sum that starts from 0, if one has a zero point and neither depends on all results."""
-    started = before is not None and before.init and before.func == s.func
-    if s.op != "+" or not started or s.scatters or s.domain.conditions or s.loops:
+    if s.op != "+" or s.scatters or s.domain.conditions or s.loops or neutral_start(program, s) is None:
         return None
     if s.value.dtype != INT32 or program.func(s.func).dtype != INT32 or not isinstance(s.value, Mul):
         return None
     changing = {v.name for v in s.domain.vars if v.kind == "reduction"}
     if not all(isinstance(v.range.extent, IntImm) for v in s.domain.vars if v.name in changing):
         return None
-    own = program.func_buffers[s.func]
-
-    def stays(e: Expr) -> bool:
-        calls = [x for x in walk(e) if isinstance(x, Call)]
-        same = all(not c.checked and program.func_buffers.get(c.name) != own for c in calls)
-        return same and not variables(e) & changing
-
+    stays = loop_invariant(program, s)
     a, b = _factor(s.value.a, stays), _factor(s.value.b, stays)
     if a is None or b is None or (a.zero is None and b.zero is None):
         return None

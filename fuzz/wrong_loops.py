@@ -257,8 +257,8 @@ WRONG_LOOPS = (
     Miscompilation(
         "one of several accumulators is not added",
         "partial_results.combine_partial",
-        "_over_partial(tile, statement, array, t, 1, stage.op, None, stage.text)",
-        "_over_partial(tile, statement, array, t, 2, stage.op, None, stage.text)",
+        "_each_partial(tile, statement, t, 1, add_accumulator)",
+        "_each_partial(tile, statement, t, 2, add_accumulator)",
         (
             on("trace", TOTAL, N=99),
             on("result", TOTAL, N=3000),

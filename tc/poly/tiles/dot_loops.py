@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from tc.ir.expr import ZERO, Add, Expr, IntImm, Load, Mul, Sub, Variable, substitute
-from tc.ir.loops import Array, Compute, For, LoopKind, Stmt
+from tc.ir.loops import Compute, For, LoopKind, Stmt
 from tc.ir.simplify import simplify
 from tc.poly.bodies import zero_based
-from tc.poly.tile_plan import Axis, Dot, Pack, Phase, PhaseTile
+from tc.poly.tile_plan import Dot, Pack
 from tc.poly.tiles.builder import block
 from tc.poly.tiles.dots import Shift, zero_of
+from tc.poly.tiles.innermost import InnermostLoop
 from tc.poly.tiles.prefetch import prefetch_next_reads
 from tc.poly.tiles.register_tile import RegisterTile
 
 
-def dot_loop(tile: RegisterTile, p: Phase, last: Axis, t: PhaseTile, dot: Dot, at: dict[str, Expr]) -> Stmt:
+def dot_loop(loop: InnermostLoop, dot: Dot) -> Stmt:
     """The loop of a sum of products, `dot.size` points at a time; the last group may have fewer."""
-    total = tile.extent(last)
-    assert isinstance(total, int) and p.statements == (dot.statement,)
+    tile, t, total = loop.tile, loop.plan, loop.extent
+    assert isinstance(total, int) and loop.phase.statements == (dot.statement,)
     whole, rest = divmod(total, dot.size)
-    inside = tile.builder.name(last.name)
+    inside = loop.name()
 
     def group(number: Expr, points: int) -> Stmt:
         point = simplify(Add(Mul(number, IntImm(dot.size)), Variable(inside)), exact=True)
 
         def innermost(offsets: dict[str, Expr]) -> Stmt:
-            s = tile.instance(dot.statement, offsets, {**at, last.name: point}, None)
+            s = tile.instance(dot.statement, offsets, loop.point(point), None)
             return For(inside, ZERO, IntImm(points), 1, LoopKind.DOT, s)
 
         return tile.each_point(dot.statement, innermost)
@@ -37,10 +36,10 @@ def dot_loop(tile: RegisterTile, p: Phase, last: Axis, t: PhaseTile, dot: Dot, a
     ):  # fmt: skip
         if not count or not extent:
             continue
-        var, u = tile.builder.name(last.name), tile.builder.name(last.name)
+        var, u = loop.name(), loop.name()
         base: Expr = Mul(Variable(var), IntImm(t.unroll)) if start is None else IntImm(start)
         point = Mul(base, IntImm(dot.size))
-        once, _ = prefetch_next_reads(tile, p, last, at, point, point, 1)
+        once, _ = prefetch_next_reads(loop, point, point, 1)
         s = For(u, ZERO, IntImm(extent), 1, LoopKind.UNROLLED, group(Add(base, Variable(u)), dot.size))
         s = block([*once, s])
         parts.append(For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, s) if start is None else s)
@@ -49,27 +48,24 @@ def dot_loop(tile: RegisterTile, p: Phase, last: Axis, t: PhaseTile, dot: Dot, a
     return block(parts)
 
 
-def dot_vectors(
-    tile: RegisterTile, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int, t: PhaseTile,
-    dot: Dot, partial: Mapping[str, Array],
-) -> Stmt:  # fmt: skip
+def dot_vectors(loop: InnermostLoop, dot: Dot, base: Expr, extent: int) -> Stmt:
     """`extent` points of the vector axis from `base` on, `dot.size` of them in each lane; what is left over
     has one point in each lane."""
-    x, size = dot.statement, dot.size * t.lanes
+    tile, lanes, x = loop.tile, loop.plan.lanes, dot.statement
+    size = dot.size * lanes
     whole = extent // size
-    u, lane, inside = (tile.builder.name(last.name) for _ in range(3))
+    u, lane, inside = (loop.name() for _ in range(3))
     parts: list[Stmt] = []
     if whole:
         place = Add(Mul(Variable(u), IntImm(size)), Mul(Variable(lane), IntImm(dot.size)))
         offset = simplify(Add(base, Add(place, Variable(inside))), exact=True)
-        where = Variable(u), Variable(lane), partial.get(x)
-        s = tile.points(x, {**at, last.name: offset}, where, lane, t.lanes, t.lanes, (inside, dot.size))
+        where = Variable(u), Variable(lane), loop.partial.get(x)
+        s = tile.points(x, loop.point(offset), where, lane, lanes, lanes, (inside, dot.size))
         parts.append(For(u, ZERO, IntImm(whole), 1, LoopKind.UNROLLED, s))
-    for start in range(whole * size, extent, t.lanes):
+    for start in range(whole * size, extent, lanes):
         offset = simplify(Add(Add(base, IntImm(start)), Variable(lane)), exact=True)
-        where = ZERO, Variable(lane), partial.get(x)
-        lanes = min(t.lanes, extent - start)
-        parts.append(tile.points(x, {**at, last.name: offset}, where, lane, lanes, t.lanes))
+        where = ZERO, Variable(lane), loop.partial.get(x)
+        parts.append(tile.points(x, loop.point(offset), where, lane, min(lanes, extent - start), lanes))
     return block(parts)
 
 

@@ -5,11 +5,12 @@ They are filled with the neutral element before the loop of the reduction, and c
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tc.dtypes import accumulator
 from tc.ir.expr import ZERO, Add, Expr, IntImm, Load, Variable, substitute
 from tc.ir.loops import Array, Compute, For, LoopKind, Stmt
 from tc.ir.lower import neutral
-from tc.ir.program import Op
 from tc.poly.bodies import zero_based
 from tc.poly.tile_plan import PhaseTile
 from tc.poly.tiles.builder import block
@@ -35,7 +36,13 @@ def initialize_partial(tile: RegisterTile, statement: str, array: Array, t: Phas
     """Set all partial results to the neutral element of the reduction."""
     stage = tile.builder.stages[statement]
     assert stage.op is not None
-    return _over_partial(tile, statement, array, t, 0, None, neutral(stage.op, array.dtype), "")
+    nothing = neutral(stage.op, array.dtype)
+
+    def make(place: tuple[Expr, ...], number: Expr, lane: Expr) -> Stmt:
+        where = (*place, number, lane)
+        return Compute(f"{statement}.partial", array.name, where, None, nothing, (), "")
+
+    return _each_partial(tile, statement, t, 0, make)
 
 
 def combine_partial(tile: RegisterTile, statement: str, array: Array, t: PhaseTile) -> Stmt:
@@ -45,7 +52,12 @@ def combine_partial(tile: RegisterTile, statement: str, array: Array, t: PhaseTi
     buffer = builder.func_buffers[stage.func]
     lane = builder.name("lane")
 
-    def make(offsets: dict[str, Expr]) -> Stmt:
+    def add_accumulator(place: tuple[Expr, ...], number: Expr, lane: Expr) -> Stmt:
+        v = Load(array.name, (*place, number, lane), array.dtype)
+        where = (*place, ZERO, lane)
+        return Compute(f"{statement}.partial", array.name, where, stage.op, v, (), stage.text)
+
+    def add_lanes(offsets: dict[str, Expr]) -> Stmt:
         place = tuple(offsets[n] for n in tile.tile_axes(statement))
         point = {
             a.vars[statement]: Add(
@@ -60,37 +72,24 @@ def combine_partial(tile: RegisterTile, statement: str, array: Array, t: PhaseTi
         return For(lane, ZERO, IntImm(t.lanes), 1, LoopKind.VECTOR, s)
 
     return block(
-        [
-            _over_partial(tile, statement, array, t, 1, stage.op, None, stage.text),
-            tile.each_point(statement, make),
-        ]
+        [_each_partial(tile, statement, t, 1, add_accumulator), tile.each_point(statement, add_lanes)]
     )
 
 
-def _over_partial(
+def _each_partial(
     tile: RegisterTile,
     statement: str,
-    array: Array,
     t: PhaseTile,
     first: int,
-    op: Op | None,
-    value: Expr | None,
-    text: str,
+    make: Callable[[tuple[Expr, ...], Expr, Expr], Stmt],
 ) -> Stmt:
+    """What `make` returns for a point of the tile, an accumulator from the `first` one on, and a lane."""
     u, lane = tile.builder.name("u"), tile.builder.name("lane")
 
-    def make(offsets: dict[str, Expr]) -> Stmt:
+    def at_point(offsets: dict[str, Expr]) -> Stmt:
         place = tuple(offsets[n] for n in tile.tile_axes(statement))
-        v = (
-            value
-            if value is not None
-            else Load(array.name, (*place, Variable(u), Variable(lane)), array.dtype)
-        )
-        number = Variable(u) if value is not None else ZERO
-        s: Stmt = Compute(
-            f"{statement}.partial", array.name, (*place, number, Variable(lane)), op, v, (), text
-        )
+        s = make(place, Variable(u), Variable(lane))
         s = For(lane, ZERO, IntImm(t.lanes), 1, LoopKind.VECTOR, s)
         return For(u, IntImm(first), IntImm(t.accumulators), 1, LoopKind.UNROLLED, s)
 
-    return tile.each_point(statement, make)
+    return tile.each_point(statement, at_point)

@@ -31,11 +31,12 @@ from tc.ir.simplify import linear_terms, simplify
 from tc.poly.bodies import zero_based
 from tc.poly.tile_plan import Axis, Phase, PrefetchHint
 from tc.poly.tiles.builder import ALIGNMENT, loads
+from tc.poly.tiles.innermost import InnermostLoop
 from tc.poly.tiles.register_tile import RegisterTile
 
 
 def prefetch_next_reads(
-    tile: RegisterTile, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, offset: Expr, count: int
+    loop: InnermostLoop, base: Expr, offset: Expr, count: int
 ) -> tuple[list[Stmt], list[Stmt]]:
     """Prefetches of what the next register tile, or the next block of the phase, reads: those emitted once
     for the `count` unrolled points from `base` on, and those emitted for each of these points (`offset`).
@@ -43,19 +44,20 @@ def prefetch_next_reads(
     They are emitted once where the points are contiguous in memory.  The data go to the second cache, as a
     whole tile runs before they are used and the first cache has no room for two tiles.
     """
+    tile = loop.tile
     once: list[Stmt] = []
     each: list[Stmt] = []
     for x in tile.tiling.prefetches:
-        if x.statement not in p.statements or x.read is None:
+        if x.statement not in loop.phase.statements or x.read is None:
             continue
         load = loads(tile.builder.bodies[x.statement])[x.read]
         steps = _element_strides(tile, x.statement, load)
-        if abs(steps[last.name]) * load.dtype.itemsize < ALIGNMENT:
+        if abs(steps[loop.axis.name]) * load.dtype.itemsize < ALIGNMENT:
             end = simplify(Add(base, IntImm(count - 1)), exact=True)
             first = end if _continues_line(tile, x, load, steps) else base
-            once += _prefetch_lines(tile, x, load, steps, {**at, last.name: first})
+            once += _prefetch_lines(tile, x, load, steps, loop.point(first))
         else:
-            each += _prefetch_lines(tile, x, load, steps, {**at, last.name: offset})
+            each += _prefetch_lines(tile, x, load, steps, loop.point(offset))
     return once, each
 
 
@@ -67,20 +69,19 @@ def prefetch_reads_without_loops(tile: RegisterTile, p: Phase) -> Iterator[Stmt]
             yield from _prefetch_lines(tile, x, load, _element_strides(tile, x.statement, load), {})
 
 
-def prefetch_reads_of_vectors(
-    tile: RegisterTile, p: Phase, last: Axis, at: dict[str, Expr], base: Expr, extent: int
-) -> list[Stmt]:
+def prefetch_reads_of_vectors(loop: InnermostLoop, base: Expr, extent: int) -> list[Stmt]:
     """Prefetches of what a later register tile reads at `extent` points of the vector axis from `base` on."""
+    tile = loop.tile
     out: list[Stmt] = []
     for x in tile.tiling.prefetches:
-        if x.statement not in p.statements or x.read is None:
+        if x.statement not in loop.phase.statements or x.read is None:
             continue
         load = loads(tile.builder.bodies[x.statement])[x.read]
         steps = _element_strides(tile, x.statement, load)
-        size = abs(steps[last.name]) * load.dtype.itemsize
+        size = abs(steps[loop.axis.name]) * load.dtype.itemsize
         for point in range(0, extent, max(1, ALIGNMENT // max(size, 1))):
             place = simplify(Add(base, IntImm(point)), exact=True)
-            out += _prefetch_lines(tile, x, load, steps, {**at, last.name: place})
+            out += _prefetch_lines(tile, x, load, steps, loop.point(place))
     return out
 
 
@@ -114,14 +115,12 @@ def longest_phase(tile: RegisterTile) -> Phase | None:
     return max(found, key=lambda p: math.prod(a.typical_extent for a in p.axes), default=None)
 
 
-def prefetch_gathered_rows(
-    tile: RegisterTile, p: Phase, last: Axis, at: dict[str, Expr], offset: Expr, distance: int
-) -> list[Stmt]:
+def prefetch_gathered_rows(loop: InnermostLoop, offset: Expr, distance: int) -> list[Stmt]:
     """Prefetches of gathered rows, whose subscripts are loaded, `distance` iterations ahead of `offset`.
 
     Past the last iteration they are the rows of the next register tile.
     """
-    total = tile.extent(last)
+    tile, total = loop.tile, loop.extent
     later = Add(offset, IntImm(distance))
     next_tile: tuple[Axis, Expr] | None = None
     if isinstance(total, int):
@@ -134,10 +133,10 @@ def prefetch_gathered_rows(
     else:
         later = Min(later, Sub(total, IntImm(1)))
     out: list[Stmt] = []
-    for statement in p.statements:
+    for statement in loop.phase.statements:
         for load in loads(tile.builder.bodies[statement]):
             is_gather = any(
-                isinstance(x, Load) and last.vars[statement] in variables(x)
+                isinstance(x, Load) and loop.axis.vars[statement] in variables(x)
                 for e in load.subscripts
                 for x in walk(e)
             )
@@ -152,7 +151,7 @@ def prefetch_gathered_rows(
                         IntImm(a.typical_extent - 1), Add(tile.spans[a.name].origin, tile.local[a.name])
                     )
                     offsets = {**offsets, a.name: Min(Add(offsets[a.name], step), end)}
-                env = dict(tile.point(statement, offsets, {**at, last.name: later}))
+                env = dict(tile.point(statement, offsets, loop.point(later)))
                 return Prefetch(load.buffer, tuple(substitute(e, env) for e in load.subscripts))
 
             out.append(tile.each_point(statement, hint))

@@ -1,7 +1,7 @@
 """A register tile: a constant number of points of a nest, unrolled and in lanes.
 
 `RegisterTile` emits the instances of a statement at its points.  The loops of its phases are in
-`phase_loops`, `dot_loops` and `partial_results`, its prefetches in `prefetch`.
+`phase_loops`, `innermost`, `dot_loops` and `partial_results`, its prefetches in `prefetch`.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from functools import reduce
 
 from tc.codegen.c_family import Printer
 from tc.codegen.c_helpers import Helpers
-from tc.codegen.combine import emit_combine
+from tc.codegen.combine import Team, emit_combine
 from tc.codegen.dialect import CUDA
 from tc.codegen.exchanged import exchanged
 from tc.codegen.expr import UNARY, CExpr, Text
@@ -356,5 +356,6 @@ class KernelPrinter(Printer):
                 self.out.append(f"{pad}{barrier or self.dialect.barrier}")
             case Combine():
                 self.expr.used_buffers.add(s.buffer)
-                lines = emit_combine(s, self.threads, env, self.expr, self.thread, self.scratch, self.areas)
+                team = Team(self.expr, self.threads, self.thread, self.scratch, self.areas)
+                lines = emit_combine(s, team, env)
                 self.out += [pad + line for line in lines]

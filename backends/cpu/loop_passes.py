@@ -50,15 +50,15 @@ def variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
 
         def cycles(p: Plan) -> float:
             regions = tile_plan.regions(state.program, p.groups, typical)
-            starts = TASK_CYCLES * len(regions)  # threads start for each, and wait for the last
-            return starts + predicted(state.polyhedra, regions, p.chosen, state.machine, typical)
+            synchronization = TASK_CYCLES * len(regions)  # threads start for each, and wait for the last
+            return synchronization + predicted(state.polyhedra, regions, p.chosen, state.machine, typical)
 
         return other if cycles(other) < _APART * cycles(first) else first
 
     with isl_context():
         usual = planned(state.typical)
-        few = size_variants(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
-    return replace(state, plan=usual, variants=few)
+        versions = size_variants(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
+    return replace(state, plan=usual, variants=versions)
 
 
 def fuse(state: CpuState) -> CpuState:
@@ -76,8 +76,8 @@ def fuse(state: CpuState) -> CpuState:
 
 
 def legal(before: CpuState, after: CpuState) -> str:
-    known = after.dependences
-    known[:] = [legal_fusion(after.polyhedra, after.groups, known[0] if known else None)]
+    found = after.dependences  # computed once for all variants
+    found[:] = [legal_fusion(after.polyhedra, after.groups, found[0] if found else None)]
     return "isl"
 
 

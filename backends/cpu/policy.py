@@ -51,15 +51,15 @@ def recompute(machine: Machine) -> Callable[[Program, Inlined], bool]:
     def worth(program: Program, found: Inlined) -> bool:
         if found.values is None or found.same_points:
             return False
-        once, each = found.values
+        points, instances = found.values
         itemsize = program.func(found.producer.func).dtype.itemsize
-        if once * itemsize <= machine.l2:
+        if points * itemsize <= machine.l2:
             return False
         lanes = machine.isa.lanes(itemsize)
         value = found.producer.value
         loads = sum(isinstance(e, Call) and e.kind != "intrinsic" for e in walk(value))
-        again = (each - once) / lanes * (instruction_count(value, lanes) + loads)
-        return again <= _TRIPS * once * itemsize / machine.bandwidth
+        recomputing = (instances - points) / lanes * (instruction_count(value, lanes) + loads)
+        return recomputing <= _TRIPS * points * itemsize / machine.bandwidth
 
     return worth
 
@@ -80,8 +80,8 @@ def store(machine: Machine) -> Callable[[Program, Operand], bool]:
         size = found.points * itemsize
         rate = machine.l2_bandwidth if 2 * size <= machine.l2 else machine.l3_bandwidth
         rate = rate if size <= machine.l3 else machine.bandwidth
-        once = found.points * (_TRIPS * itemsize / rate + (operations + len(loads) + 1) / lanes)
-        return found.instances / lanes * each / machine.fma_units > once
+        storing = found.points * (_TRIPS * itemsize / rate + (operations + len(loads) + 1) / lanes)
+        return found.instances / lanes * each / machine.fma_units > storing
 
     return worth
 
@@ -191,11 +191,11 @@ def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | Non
     array into pieces, convert halves again and again, or push data out of the cache that is read again.
     `typical` are values of the program's dynamic sizes.
     """
-    known = typical or {}
-    sizes = {b.name: bytes_of(b, known) for b in scop.program.buffers}
-    high = {b.name: math.prod(evaluate(r.extent, known) for r in b.box[:-1]) for b in scop.program.buffers}
+    typical = typical or {}
+    sizes = {b.name: bytes_of(b, typical) for b in scop.program.buffers}
+    high = {b.name: math.prod(evaluate(r.extent, typical) for r in b.box[:-1]) for b in scop.program.buffers}
     halves = {b.name for b in scop.program.buffers if b.dtype.is_half}
-    counts = Counts(scop, known)
+    counts = Counts(scop, typical)
 
     def accesses(names: Sequence[str]) -> Iterator[tuple[str, Access]]:
         return ((n, a) for n in names for a in scop.statement(n).accesses)
@@ -230,9 +230,9 @@ def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | Non
         if p.level > 0:
             return ""
         kept = counts.tasks(p.after)
-        few = kept < 2 * machine.cores or not balanced(kept, machine.cores)
+        too_few = kept < 2 * machine.cores or not balanced(kept, machine.cores)
         for members, names in ((p.before, p.first), (p.own, p.second)):
-            if few and counts.tasks(members) > kept and counts.instances(names) > _SMALL:
+            if too_few and counts.tasks(members) > kept and counts.instances(names) > _SMALL:
                 return f"{kept} iterations would be too few for {machine.cores} cores"
         if len(p.after) == len(p.before) == len(p.own):
             return ""
@@ -241,14 +241,14 @@ def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | Non
                 return f"rows of {rows} would be read in pieces, and nothing large common to both would stay"
         # Data that the shared loops do not move are read again in each of their iterations, and converted.
         shared = {(n, v) for m in p.after for n, v in m.vars.items()}
-        again = {
+        repeated = {
             a.buffer
             for n, a in accesses((*p.first, *p.second))
             if not any((n, v) in shared for e in a.subscripts for v in variables(inline_lets(e)))
         }
-        if any(b in halves and sizes[b] > machine.l1 for b in again):
+        if any(b in halves and sizes[b] > machine.l1 for b in repeated):
             return "halves would be converted again in each iteration"
-        total = sum(sizes[b] for b in again)
+        total = sum(sizes[b] for b in repeated)
         return f"each iteration would read {total} bytes again" if total > machine.l2 // 2 else ""
 
     return FusionPolicy(why)

@@ -67,8 +67,8 @@ class LoweredKernel:
     """What a program became, up to LLVM's text; `instances` of its statements is a bound.
 
     `vectors` is how many vectors the register tile of each statement's nest keeps, `cycles` how many the nest
-    takes by the model.  `functions`: some statements compute functions of more vectors than a few.
-    `explained` is the choice as traced text.
+    takes by the model.  `functions`: some statements compute functions of more
+    vectors than are interleaved.  `explained` is the choice as traced text.
     """
 
     nest: LoopNest
@@ -107,9 +107,9 @@ def _of_parts(state: CpuState) -> LoweredKernel:
 def _lowered(state: CpuState) -> LoweredKernel:
     if state.composed:
         return _of_parts(state)
-    usual, few, polyhedra = state.plan, state.variants, state.polyhedra
-    shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in few) + usual.schedule
-    choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in few) + usual.chosen.text
+    usual, variants, polyhedra = state.plan, state.variants, state.polyhedra
+    shown = "".join(f"{v.size} <= {v.most}:\n{v.plan.schedule}" for v in variants) + usual.schedule
+    choice = "".join(f"{v.size} <= {v.most}:\n{v.plan.chosen.text}" for v in variants) + usual.chosen.text
     vectors = usual.chosen.vectors
     functions = any(
         n > INTERLEAVED_COPIES

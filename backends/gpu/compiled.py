@@ -116,4 +116,4 @@ def _traced(module: Module) -> str:
     """A module's text, whose lines end in their stage, as `tc.ir.lines.split` reads it."""
     pairs = zip(module.text.split("\n"), module.with_traces().text.split("\n"), strict=True)
     # Launch bounds may have been changed since.
-    return "\n".join(line + "".join(again.partition(TRACE)[1:]) for line, again in pairs)
+    return "\n".join(line + "".join(traced.partition(TRACE)[1:]) for line, traced in pairs)

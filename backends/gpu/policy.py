@@ -178,10 +178,10 @@ def _candidates(
             yield atomic(max(_RESULTS_A_UNIT))
             yield atomic(min(_RESULTS_A_UNIT), blockwise_limits)
         most = max(_RESULTS_A_UNIT) * target.units
-        known = {f.name for f in split(most).funcs}
+        others = {f.name for f in split(most).funcs}
         other = split(most, blockwise_limits)
         # Blocks share their parts, so fusing them with other reductions is not tried.
-        yield SplitProgram(other, first.chunks, tuple(s.name for s in other.stages if s.func not in known))
+        yield SplitProgram(other, first.chunks, tuple(s.name for s in other.stages if s.func not in others))
     # Rows that give enough blocks may be faster whole, as kernels can then be fused over them.
     if split(target.units // _UNITS_A_RESULT, long=_VERY_LONG) == first.program and not options.fusion:
         yield first

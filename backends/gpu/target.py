@@ -15,8 +15,9 @@ class Target:
     """A GPU.
 
     `units`: streaming multiprocessors or compute units; `shared`: the limit of shared memory of a block, in
-    bytes; `block`: the limit of its threads; `arch`: of CUDA code; `ahead`: it has asynchronous copies to
-    shared memory, for double buffering; `atomic`: the limit of bytes of an element with atomic updates.
+    bytes; `block`: the limit of its threads; `arch`: of CUDA code; `async_copies`: it has asynchronous
+    copies to shared memory, for double buffering; `atomic`: the limit of bytes of an element with atomic
+    updates.
 
     Of the whole device: `clock` in GHz, `dram` in GB/s, `l2` in bytes, `l2_rate` in bytes a clock cycle.
 
@@ -30,7 +31,7 @@ class Target:
     units: int
     shared: int
     arch: str = ""
-    ahead: bool = False
+    async_copies: bool = False
     atomic: int = 8
     block: int = 1024
     clock: float = 1.0
@@ -56,17 +57,17 @@ class Target:
 # of native arithmetic instructions", compute capabilities 8.0 and 9.0.  The L2 of A100 reads 5120 bytes a
 # cycle (whitepaper); NVIDIA gives no number for H100, so it has the same.
 A100 = Target(
-    "A100", 108, 163 << 10, "sm_80", ahead=True,
+    "A100", 108, 163 << 10, "sm_80", async_copies=True,
     clock=1.41, dram=1750.0, l2=40 << 20, l2_rate=5120.0, l1=192 << 10, most_shared=164 << 10,
     reserved=1 << 10,
 )  # fmt: skip
 H100 = Target(
-    "H100", 132, 227 << 10, "sm_90", ahead=True,
+    "H100", 132, 227 << 10, "sm_90", async_copies=True,
     clock=1.98, dram=2880.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
     reserved=1 << 10, float32=128.0, float64=64.0,
 )  # fmt: skip
 H200 = Target(
-    "H200", 132, 227 << 10, "sm_90", ahead=True,
+    "H200", 132, 227 << 10, "sm_90", async_copies=True,
     clock=1.98, dram=4130.0, l2=50 << 20, l2_rate=5120.0, l1=256 << 10, most_shared=228 << 10,
     reserved=1 << 10, float32=128.0, float64=64.0,
 )  # fmt: skip
@@ -90,7 +91,7 @@ def of_architecture(arch: str, device: str = "") -> Target:
     preset = next((p for p in PRESETS.values() if p.arch == arch and p.name in device), preset)
     shared = _SHARED.get(number, _ANY_SHARED) << 10
     most = min(preset.most_shared, shared + preset.reserved)
-    return replace(preset, arch=arch, shared=shared, most_shared=most, ahead=number >= _ASYNCHRONOUS)
+    return replace(preset, arch=arch, shared=shared, most_shared=most, async_copies=number >= _ASYNCHRONOUS)
 
 
 def with_overrides(target: Target, options: Options, backend: str) -> Target:
@@ -100,7 +101,9 @@ def with_overrides(target: Target, options: Options, backend: str) -> Target:
     Raises BackendError (TC0814) for unknown facts, and for numbers that a fact cannot have.
     """
     if not options.preset:
-        return machine_overrides.with_overrides(target, options.facts, backend, ("name", "arch", "ahead"), ())
+        return machine_overrides.with_overrides(
+            target, options.facts, backend, ("name", "arch", "async_copies"), ()
+        )
     if options.preset not in PRESETS:
         raise BackendError(
             f"the {backend} backend has no preset of a machine {options.preset!r}",
@@ -109,5 +112,5 @@ def with_overrides(target: Target, options: Options, backend: str) -> Target:
         )
     preset = PRESETS[options.preset]
     shared, most = min(preset.shared, target.shared), min(preset.most_shared, target.most_shared)
-    limits = {n: getattr(target, n) for n in ("arch", "ahead", "block", "atomic")}
+    limits = {n: getattr(target, n) for n in ("arch", "async_copies", "block", "atomic")}
     return replace(preset, shared=shared, most_shared=most, **limits)

@@ -36,6 +36,6 @@ class Boxes:
             t = t.base
             for d, b in enumerate(self.box(t)):
                 if b.min != x.ZERO:
-                    held = out[d]
-                    out[d] = b.min if held is None else x.Add(held, b.min)
+                    before = out[d]
+                    out[d] = b.min if before is None else x.Add(before, b.min)
         return out

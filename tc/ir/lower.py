@@ -337,7 +337,7 @@ class _Lowering:
     def _start_before_loop(self, s: _Storage, op: Op, st: r.Statement, text: str) -> None:
         """Start a tensor that a loop reduces into from the neutral element, before the outermost loop."""
         later = [n for n, stage in enumerate(self.stages) if stage.loops[:1] == self.around[:1]]
-        held, self.stages = (
+        of_loop, self.stages = (
             self.stages[later[0] :] if later else [],
             self.stages[: later[0] if later else None],
         )
@@ -345,7 +345,7 @@ class _Lowering:
         func = self._begin(s, pure_definition=True)
         text = f"{text}  # starts from the neutral element"
         self._add(func, s.buffer.box, neutral(op, s.buffer.dtype), text, True, None, st.span)
-        self.stages += [replace(stage, name=f"S{len(self.stages) + n}") for n, stage in enumerate(held)]
+        self.stages += [replace(stage, name=f"S{len(self.stages) + n}") for n, stage in enumerate(of_loop)]
         self.around = around
         s.defined = True
 

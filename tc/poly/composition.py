@@ -53,7 +53,7 @@ def composed(
 ) -> tuple[LoopNest, int]:
     """The nest of these parts, and the bytes of the workspace behind the program's temporaries."""
     base = loop_nest.assemble(program, Block(()))
-    held = {a.name for a in base.arrays}
+    common = {a.name for a in base.arrays}
     more: list[Array] = []
     sites = list(base.sites)
     origins = dict(base.origins)
@@ -67,7 +67,7 @@ def composed(
         made = compile_segment(part)
         names: dict[str, str] = {}
         for a in made.nest.arrays:
-            if a.name in held:
+            if a.name in common:
                 continue
             names[a.name] = f"{a.name}.s{count}"
             offset = a.offset

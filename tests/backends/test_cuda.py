@@ -236,12 +236,12 @@ def test_a_preset_is_found_by_the_name_of_the_device(arch: str, device: str, pre
 
 @pytest.mark.filterwarnings("ignore::tc.PerformanceNotice")  # of the results of such a tile
 @pytest.mark.parametrize(
-    ("arch", "most", "ahead"), [("sm_75", 64, False), ("sm_86", 99, True), ("sm_90", 227, True)]
+    ("arch", "most", "async_copies"), [("sm_75", 64, False), ("sm_86", 99, True), ("sm_90", 227, True)]
 )
-def test_architectures_have_their_limits(arch: str, most: int, ahead: bool) -> None:
+def test_architectures_have_their_limits(arch: str, most: int, async_copies: bool) -> None:
     registry.load("cuda")
     target = sys.modules["tc_backends.gpu.target"].of_architecture(arch)
-    assert (target.shared, target.ahead) == (most << 10, ahead)
+    assert (target.shared, target.async_copies) == (most << 10, async_copies)
     kernel = tc.compile(MATMUL, "cuda", options={"isa": arch, "tile": (256, 256), "threads": (32, 32)})
     one = kernel.specialize(M=256, K=256, N=256)
     (taken,) = one.compiled.module.kernels

@@ -227,7 +227,9 @@ def test_a_machine_preset_keeps_limits_of_the_device() -> None:
     assert ", dram 4130.0, " in machine("cuda", machine="H200")
     both = machine("cuda", machine="A100", isa="sm_90")
     assert "name A100, " in both and ", shared 166912, arch sm_90, " in both
-    assert "name H200, units 132, shared 32768, arch , ahead False, " in machine("opencl", machine="H200")
+    assert "name H200, units 132, shared 32768, arch , async_copies False, " in machine(
+        "opencl", machine="H200"
+    )
     for backend, name, help in (
         ("cuda", "H20", "did you mean 'H200'?"),
         ("opencl", "TPU", "there are A100, H100, H200"),

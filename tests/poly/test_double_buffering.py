@@ -25,7 +25,7 @@ from tests.poly.promoted import GEMM
 from tests.poly.test_mapping import changed, launched, polyhedra
 
 
-def ahead(blocks: int = 2, k: int = 13) -> tuple[Program, LoopNest]:
+def double_buffered(blocks: int = 2, k: int = 13) -> tuple[Program, LoopNest]:
     """A matrix product with double-buffered tiles, of 2 x 2 tiles on so many blocks in each dimension."""
     p, s, regions = polyhedra(fused.GEMM, M=5, N=9, K=k)
     axes = {"i_0": AxisMap(4, "b0", blocks, "t1", 2), "j_1": AxisMap(8, "b1", blocks, "t0", 4)}
@@ -39,19 +39,19 @@ def ahead(blocks: int = 2, k: int = 13) -> tuple[Program, LoopNest]:
 
 def test_double_buffered_copies_are_asynchronous() -> None:
     """There is one barrier in a tile, which waits for the copies."""
-    p, n = ahead()
+    p, n = double_buffered()
     trace.verify(p, n, {})
     found = [x for x in statements(n.body) if isinstance(x, Sync)]
     assert [x.copies for x in found] == [True]
     copies = [x for x in statements(n.body) if isinstance(x, Compute) and x.asynchronous]
     assert len(copies) == 4 and all(x.op is None and not x.stage for x in copies)
-    rings = {a.name: a for a in n.arrays if a.role == "shared"}
-    assert {x.buffer for x in copies} == set(rings)
-    assert all(a.shape[0] == IntImm(2) for a in rings.values())
+    buffers = {a.name: a for a in n.arrays if a.role == "shared"}
+    assert {x.buffer for x in copies} == set(buffers)
+    assert all(a.shape[0] == IntImm(2) for a in buffers.values())
 
 
 def test_double_buffered_copies_of_several_tiles_wait() -> None:
-    p, n = ahead(1, 11)  # the first and the last of three tiles have the same buffer
+    p, n = double_buffered(1, 11)  # the first and the last of three tiles have the same buffer
     trace.verify(p, n, {})
     assert [x.copies for x in statements(n.body) if isinstance(x, Sync)] == [True, False]
     (broken,) = changed(n.body, lambda x: Block(()) if isinstance(x, Sync) and not x.copies else None)
@@ -72,7 +72,7 @@ def test_double_buffered_copies_of_several_tiles_wait() -> None:
     ],
 )
 def test_faults_of_double_buffering_are_found(change: object, problem: str) -> None:
-    p, n = ahead()
+    p, n = double_buffered()
     broken = list(changed(n.body, change))
     assert broken
     for body in broken:

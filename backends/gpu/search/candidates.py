@@ -204,9 +204,9 @@ class _RegionMapper:
     ) -> Sequence[Axis]:
         """The two axes along which the points of a thread have most reuse of what they read; of equal pairs
         the one for which a block reads less.  The axis with more threads comes first."""
-        known = [a for a in shared if a.first is None and a.typical_extent > 1]
-        known.sort(key=lambda a: -axes[a.name].threads)
-        pairs = list(itertools.combinations(known, 2)) or [tuple(known)]
+        static = [a for a in shared if a.first is None and a.typical_extent > 1]
+        static.sort(key=lambda a: -axes[a.name].threads)
+        pairs = list(itertools.combinations(static, 2)) or [tuple(static)]
         pairs += [p[::-1] for p in pairs if len({axes[a.name].threads for a in p}) < len(p)]
 
         def loads(pair: Sequence[Axis]) -> tuple[float, int]:

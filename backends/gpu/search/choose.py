@@ -111,7 +111,9 @@ class Chooser:
             # Double buffering takes twice the shared memory, and hides latency.
             prediction = simple.prediction
             longest = prediction.bounds[prediction.bottleneck]
-            double_buffered = self.target.ahead and prediction.bounds["latency"] > _LATENCY_SHARE * longest
+            double_buffered = (
+                self.target.async_copies and prediction.bounds["latency"] > _LATENCY_SHARE * longest
+            )
             used = _shared_bytes(simple.kernel)
             if double_buffered:
                 p, next_number = self.promote(region, mapping, first, True, options.shared, staged)

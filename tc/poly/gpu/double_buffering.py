@@ -21,7 +21,9 @@ from tc.poly.tile_plan import Axis
 _SIZES = (4, 8, 16)  # bytes that can be copied asynchronously
 
 
-def rings(scop: Scop, unit: Unit, shared_reads: Sequence[Shared], budget: int) -> tuple[Shared, ...]:
+def with_double_buffers(
+    scop: Scop, unit: Unit, shared_reads: Sequence[Shared], budget: int
+) -> tuple[Shared, ...]:
     """The reads of a unit from shared memory, those whose footprints move along the unit's loop over tiles
     with two buffers.
 
@@ -47,7 +49,7 @@ def rings(scop: Scop, unit: Unit, shared_reads: Sequence[Shared], budget: int) -
         return tuple(shared_reads)
     if sum({x.array.name: x.bytes for x in shared_reads}.values()) + _more(moving) > budget:
         return tuple(shared_reads)
-    return tuple(_ring(x, axis.name) if x in moving else x for x in shared_reads)
+    return tuple(_double_buffered(x, axis.name) if x in moving else x for x in shared_reads)
 
 
 def _steady(scop: Scop, unit: Unit, statement: str, axis: Axis, m: AxisMap) -> bool:
@@ -72,5 +74,5 @@ def _more(moving: Sequence[Shared]) -> int:
     return sum({x.array.name: size_of(x.array) for x in moving}.values())
 
 
-def _ring(x: Shared, axis: str) -> Shared:
-    return replace(x, array=replace(x.array, shape=(IntImm(2), *x.array.shape)), ring=axis)
+def _double_buffered(x: Shared, axis: str) -> Shared:
+    return replace(x, array=replace(x.array, shape=(IntImm(2), *x.array.shape)), alternates_over=axis)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tc.ir.loops import Array
 from tc.poly.ast import View
 from tc.poly.gpu.coordinates import Tuple, function, of_statement
-from tc.poly.gpu.double_buffering import rings
+from tc.poly.gpu.double_buffering import with_double_buffers
 from tc.poly.gpu.footprint import place
 from tc.poly.gpu.local import Local, local, repeated
 from tc.poly.gpu.mapping import RegionMap, Unit, units
@@ -79,7 +79,7 @@ class PromotedRegion:
     @property
     def double_buffered(self) -> bool:
         """Whether tiles are copied while the threads compute on those before them (double buffering)."""
-        return any(x.ring for shared_reads in self.shared_reads for x in shared_reads)
+        return any(x.alternates_over for shared_reads in self.shared_reads for x in shared_reads)
 
     @property
     def copied(self) -> frozenset[tuple[str, int]]:
@@ -151,8 +151,8 @@ class PromotedRegion:
         for x in shared_reads:
             if x.statement == statement:
                 at = [place(t, axes, d) for d in x.dimensions]
-                if x.ring:
-                    ((a, m),) = ((a, m) for a, m in axes if a.name == x.ring)
+                if x.alternates_over:
+                    ((a, m),) = ((a, m) for a, m in axes if a.name == x.alternates_over)
                     at.insert(0, f"({t.tile(a, m)}) mod 2")
                 converted = x.array.dtype if x.array.dtype != x.buffer.dtype else None
                 mapped_units.append(View(x.read, x.array.name, function(self.ctx, t, at), converted))
@@ -206,7 +206,7 @@ def promote(
             found = promoted(
                 scop, u, written, shared, False, reuse, mapping.threads, name, staged, not double_buffered
             )
-        taken = rings(scop, u, found.taken, shared) if double_buffered else found.taken
+        taken = with_double_buffers(scop, u, found.taken, shared) if double_buffered else found.taken
         shared_reads.append(taken)
         refused |= dict.fromkeys(found.refused)
         padded_statements |= whole

@@ -81,7 +81,7 @@ class _Loop:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    ways: Sequence[Sequence[_Step]]
+    alternatives: Sequence[Sequence[_Step]]
 
 
 _Step = _Touched | _Loop | _Choice | Sync  # the abstraction of a launch that is analysed
@@ -106,8 +106,12 @@ class _Reader:
                     inner = [_Loop(inner, runs)]
                 return _joined([around, *inner])
             case If():
-                ways = [self.steps(x, ranges) for x in (s.then, s.otherwise or _NOTHING)]
-                inner = [_Choice(ways)] if any(map(_has_barriers, ways)) else [x for w in ways for x in w]
+                alternatives = [self.steps(x, ranges) for x in (s.then, s.otherwise or _NOTHING)]
+                inner = (
+                    [_Choice(alternatives)]
+                    if any(map(_has_barriers, alternatives))
+                    else [x for w in alternatives for x in w]
+                )
                 return _joined([self.touched(s.condition), *inner])
             case Promote() | Launch():
                 return self.steps(s.body, ranges)
@@ -184,7 +188,7 @@ class _BarrierRemoval:
                         at |= end
                     at = end if s.runs else first | end
                 case _Choice():
-                    at = reduce(_State.__or__, [self.after(x, at) for x in s.ways])
+                    at = reduce(_State.__or__, [self.after(x, at) for x in s.alternatives])
                 case Sync():
                     if s is self.barrier:
                         at = _State(at.before | at.after, conflict=at.conflict)

@@ -53,7 +53,7 @@ class Shared:
     rows: Rows
     indirect: Indirect | None = None
     # The axis of double buffering: its tiles alternate in the first dimension of `array`, of extent 2.
-    ring: str = ""
+    alternates_over: str = ""
 
     @property
     def bytes(self) -> int:

@@ -44,12 +44,12 @@ def own_tiles(
             mine = outer.intersect_domain(isl.UnionSet.from_set(p.scop.statement(t.name).domain))
             for m in maps_of(mine):
                 prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
-        if memory[0].ring:
-            below = _ahead(into, u, i, memory, below, prefix, every)
+        if memory[0].alternates_over:
+            below = _double_buffered(into, u, i, memory, below, prefix, every)
         else:
             below = _copied(into, u, f"{i}", memory, below, prefix, every, overwritten or bool(members))
     below = nodes.banded(band(p.ctx, members), below) if members else below
-    if memory and memory[0].ring:
+    if memory and memory[0].alternates_over:
         first = _copies(into, f"{i}_first", memory, prefix, every, first=True)
         last = [into.barrier(f"used{i}", outer)] if overwritten else []
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
@@ -95,7 +95,7 @@ def _copied(
     )
 
 
-def _ahead(
+def _double_buffered(
     into: Insertions,
     u: Unit,
     i: int,
@@ -111,7 +111,7 @@ def _ahead(
     return nodes.sequence(
         [
             into.barrier(f"copied{i}", prefix, copies=True),
-            *_copies(into, f"{i}", memory, prefix, tiles, ahead=True),
+            *_copies(into, f"{i}", memory, prefix, tiles, for_next=True),
             Part(statements, below),
         ]
     )
@@ -125,10 +125,10 @@ def _copies(
     tiles: Sequence[tuple[str, int]],
     *,
     first: bool = False,
-    ahead: bool = False,
+    for_next: bool = False,
 ) -> list[Part]:
     """The copies for each point of the loops `tiles`: of the tile itself, only of the `first` one of the
-    innermost loop, before that, or of the next one (`ahead`)."""
+    innermost loop, before that, or of the next one (`for_next`)."""
     p = into.promoted
     out: list[Part] = []
     seen: set[str] = set()
@@ -142,14 +142,14 @@ def _copies(
         def made(
             point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
         ) -> Stmt:
-            slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True) if x.ring else None
+            slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True) if x.alternates_over else None
             return copy(
                 x, _starts(into, tiles, point), p.mapping.threads, loop, slot, p.mapping.unroll_copies
             )
 
         into.made[name] = made
         dims = [f"d{k}" for k in range(len(tiles))]
-        target = [*dims[:-1], f"{dims[-1]} + 1"] if ahead else dims
+        target = [*dims[:-1], f"{dims[-1]} + 1"] if for_next else dims
         outer = dims[:-1] if first else dims
         to = isl.Map.read_from_str(p.ctx, f"{{ [{', '.join(outer)}] -> {name}[{', '.join(target)}] }}")
         points = isl.Set.from_union_set(prefix.range()).reset_tuple_id()

@@ -27,7 +27,7 @@ from tc.ir.loops import MOST_BLOCKS, Block, Compute, For, If, Launch, LoopKind, 
 from tc.ir.simplify import simplify
 from tc.transforms.loops.substituted import substituted
 
-_LARGEST_TILE = 32  # iterations of a tile, up to which it is told apart from a partial one
+_LARGEST_TILE = 32  # iterations of a tile, up to which it has code of its own beside a partial one
 
 Ranges = Mapping[str, Interval | None]
 

@@ -89,26 +89,26 @@ class _Roller:
         whole, once = (sum(n * self.cost(c.value) for c, n in _vectors(x)) for x in (s, _serial(s)))
         return whole > _MOST and 2 * once <= whole
 
-    def loop(self, s: Stmt, held: frozenset[str]) -> Iterator[Stmt]:
-        """Copies to tiles, a loop over these, and copies from them to what is held."""
+    def loop(self, s: Stmt, promoted: frozenset[str]) -> Iterator[Stmt]:
+        """Copies of `promoted` arrays to tiles, a loop over these, and copies of results back."""
 
         def load(c: Compute, at: Point, x: Load) -> Load:
-            number = list(_reads(c, held)).index((x.buffer, x.subscripts))
+            number = list(_reads(c, promoted)).index((x.buffer, x.subscripts))
             name = f"{x.buffer}.{c.stage}.{number}"
             return Load(*self.place(name, x.buffer, at), x.dtype)
 
         def fill(c: Compute, at: Point) -> Stmt:
-            into = [(load(c, at, x), x) for x in _reads(c, held).values()]
+            into = [(load(c, at, x), x) for x in _reads(c, promoted).values()]
             return Block(tuple(_copy(f"{c.stage}.in", to.buffer, to.subscripts, x) for to, x in into))
 
         def result(c: Compute, at: Point) -> tuple[str, tuple[Expr, ...]]:
-            if c.buffer not in held:
+            if c.buffer not in promoted:
                 return c.buffer, c.subscripts
             return self.place(f"{c.buffer}.{c.stage}", c.buffer, at)
 
         def run(c: Compute, at: Point) -> Stmt:
             def tiled(e: Expr) -> Expr:
-                if isinstance(e, Load) and e.buffer in held:
+                if isinstance(e, Load) and e.buffer in promoted:
                     return load(c, at, e)
                 return rebuild(e, tiled)
 
@@ -121,8 +121,8 @@ class _Roller:
 
         yield _each(s, fill)
         yield _serial(_each(s, run))
-        if _written(s) & held:
-            yield _each(s, lambda c, at: store(c, at) if c.buffer in held else Block(()))
+        if _written(s) & promoted:
+            yield _each(s, lambda c, at: store(c, at) if c.buffer in promoted else Block(()))
 
     def place(self, name: str, like: str, at: Point) -> tuple[str, tuple[Expr, ...]]:
         """The element of a tile for an iteration of the loops around."""
@@ -191,19 +191,19 @@ def _unrolled(s: Stmt) -> bool:
     )
 
 
-def _point_by_point(s: Stmt, held: frozenset[str]) -> bool:
-    """Whether assignments read of what is `held` and written here only the element that they write, and
-    read all that is held in any case."""
+def _point_by_point(s: Stmt, promoted: frozenset[str]) -> bool:
+    """Whether assignments read of promoted arrays that are written here only the element that they write, and
+    read all that is promoted in any case."""
     computes = [c for c in statements(s) if isinstance(c, Compute)]
     writers = {b: {c.stage for c in computes if c.buffer == b} for b in _written(s)}
     for c in computes:
         if c.op is not None or any(isinstance(e, Let) for e in walk(c.value)):
             return False
         lazy = [x for e in walk(c.value) if isinstance(e, IfThenElse) for x in walk(e)]
-        if any(isinstance(x, Load) and x.buffer in held for x in lazy):
+        if any(isinstance(x, Load) and x.buffer in promoted for x in lazy):
             return False
         for x in _loads(c):
-            if x.checked or (x.buffer in held and _depends_on_data(x)):
+            if x.checked or (x.buffer in promoted and _depends_on_data(x)):
                 return False
             if x.buffer in writers and (x.subscripts != c.subscripts or writers[x.buffer] != {c.stage}):
                 return False
@@ -214,9 +214,9 @@ def _depends_on_data(x: Load) -> bool:
     return any(isinstance(e, Load) for i in x.subscripts for e in walk(i))
 
 
-def _reads(c: Compute, held: frozenset[str]) -> dict[tuple[str, tuple[Expr, ...]], Load]:
-    """What an assignment reads of what is held, each element once."""
-    return {(x.buffer, x.subscripts): x for x in _loads(c) if x.buffer in held}
+def _reads(c: Compute, promoted: frozenset[str]) -> dict[tuple[str, tuple[Expr, ...]], Load]:
+    """What an assignment reads of promoted arrays, each element once."""
+    return {(x.buffer, x.subscripts): x for x in _loads(c) if x.buffer in promoted}
 
 
 def _loads(s: Stmt) -> Iterator[Load]:

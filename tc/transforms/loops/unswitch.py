@@ -62,7 +62,7 @@ _ANY: Interval = (-_LARGEST, _LARGEST)
 _PRODUCT = " * "  # of two variables, as of a tile and its length: one term of a form
 _NAMES = ""  # stands for the names of values, where their ranges are taken to be known
 _MOST_COPIES = 512  # statements in code, beyond which conditions on tiles of unknown length stay
-_MOST = 2  # conditions that are told apart, each into three bodies at most
+_MOST = 2  # conditions for which a loop has versions, each into three bodies at most
 
 
 def unswitch(s: Stmt, sizes: Sequence[str] = ()) -> Stmt:
@@ -161,21 +161,21 @@ def _interior(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
             for c in conditions:
                 inside = _assuming(inside, c, TRUE)
             return _if(whole, inside, s)
-    return _told_apart(s, conditions[:_MOST], box)
+    return _versioned(s, conditions[:_MOST], box)
 
 
-def _told_apart(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
+def _versioned(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
     """`s` with these conditions decided where the bounds of their forms decide them."""
     if not conditions:
         return s
     c, later = conditions[0], conditions[1:]
-    assumed = {v: _told_apart(_assuming(s, c, v), later, box) for v in (TRUE, FALSE)}
+    assumed = {v: _versioned(_assuming(s, c, v), later, box) for v in (TRUE, FALSE)}
     if not variables(c) & {x.var for x in box.inner}:
         return _if(c, assumed[TRUE], assumed[FALSE])
     whole, none = box.verdict(c)
     # Another condition may have the same bounds: one that is alike, on other loops.
     yes = _assuming(assumed[TRUE], whole, TRUE)
-    return _if(whole, yes, _assuming(_if(none, assumed[FALSE], _told_apart(s, later, box)), whole, FALSE))
+    return _if(whole, yes, _assuming(_if(none, assumed[FALSE], _versioned(s, later, box)), whole, FALSE))
 
 
 def _if(condition: Expr, then: Stmt, otherwise: Stmt) -> Stmt:

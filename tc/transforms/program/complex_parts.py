@@ -60,7 +60,7 @@ class _Splitting:
         self.program = program
         self.complex = {b.name for b in program.buffers if b.dtype.is_complex}
         self.scalars = frozenset(s.name for s in program.scalars if s.dtype.is_complex)
-        self.held = dict(program.func_buffers)
+        self.buffer_of = dict(program.func_buffers)
         self.current: dict[str, str] = {}  # versions that the pass begins, by those that they follow
         self.stages: list[Stage] = []
         self.funcs: list[Func] = []
@@ -153,25 +153,25 @@ class _Splitting:
 
     def _through_temporary(self, s: Stage) -> None:
         """Both parts are computed into a temporary like the tensor, then stored."""
-        buffer = self.program.buffer(self.held[s.func])
+        buffer = self.program.buffer(self.buffer_of[s.func])
         name = self.fresh(f"{buffer.name}_parts")
         dtype = buffer.dtype
         self._temporary(name, dtype, buffer.box)
-        held = x.Call(name, s.args, dtype, "func")
+        stored = x.Call(name, s.args, dtype, "func")
         reductions = any(v.kind == "reduction" for v in s.domain.vars)
         pure = tuple(v for v in s.domain.vars if v.kind == "pure")
         if s.op is None or not reductions:
             own = x.Call(s.func, s.args, dtype, "func")
             value = s.value if s.op is None else x.Add(own, s.value)
             self._both(replace(s, func=name, op=None, value=value))
-            self._complex(replace(s, func=self._version(s), op=None, value=held, checked=()))
+            self._complex(replace(s, func=self._version(s), op=None, value=stored, checked=()))
             return
         start = f"{s.text}  # starts from the neutral element"
         zero = x.imm(0, dtype)
         whole = Domain(pure)
         self._complex(replace(s, func=name, op=None, value=zero, domain=whole, text=start, init=True))
         self._both(replace(s, func=name))
-        self._complex(replace(s, func=self._version(s), value=held, domain=whole))
+        self._complex(replace(s, func=self._version(s), value=stored, domain=whole))
 
     def _version(self, s: Stage) -> str:
         """A version of a tensor that begins where the temporary has read the one before it; with sequential
@@ -183,7 +183,7 @@ class _Splitting:
         first = next((old for old, now in self.current.items() if now == func), func)
         name = self.fresh(f"{func}.1")
         self.funcs.append(replace(f, name=name, previous=func))
-        self.held[name] = f.buffer
+        self.buffer_of[name] = f.buffer
         self.current[first] = name
         return name
 
@@ -200,7 +200,7 @@ class _Splitting:
         return replace(s, func=func, args=tuple(map(visit, s.args)), value=visit(s.value))
 
     def _temporary(self, name: str, dtype: DType, box: tuple[Range, ...]) -> None:
-        self.held[name] = name
+        self.buffer_of[name] = name
         self.buffers.append(Buffer(name, dtype.part, (*box, PAIR), "temporary", pairs=True))
         self.funcs.append(Func(name, name, dtype.part, (*box, PAIR), None))
 
@@ -226,17 +226,17 @@ class _Splitting:
     def _sum_of_products(self, s: Stage, found: Factors) -> None:
         boxes = {b.name: b.box for b in self.program.buffers}
         if found.columns:
-            target = self.held[s.func]
+            target = self.buffer_of[s.func]
             name = self.fresh(f"{target}_sums")
             box, stages = by_columns(s, found, boxes[target], name, self.fresh("of"))
             self._temporary(name, s.value.dtype, box)
             for made in stages:
                 self._complex(made)
             return
-        source = self.held.get(found.second.name, found.second.name)
+        source = self.buffer_of.get(found.second.name, found.second.name)
         name = self.fresh(f"{source}_parts")
         made = by_rows(s, found, boxes[source], name, self.part, self.fresh("of"), self._values)
-        self.held[name] = name
+        self.buffer_of[name] = name
         self.buffers.append(made.buffer)
         self.funcs.append(Func(name, name, made.buffer.dtype, made.buffer.box, None))
         self.stages += made.stages
@@ -244,14 +244,16 @@ class _Splitting:
     # ---- names
 
     def _reads_own(self, s: Stage) -> bool:
-        own = self.held[s.func]
-        return any(_is_func(e) and self.held[e.name] == own for e in x.walk(s.value))
+        own = self.buffer_of[s.func]
+        return any(_is_func(e) and self.buffer_of[e.name] == own for e in x.walk(s.value))
 
     def _meets_other_part(self, s: Stage, value: Expr) -> bool:
         """Whether a part of what a statement writes is computed from another part of it, as in
         `z(i) = z(i) * real(z(i))`."""
-        own, part = self.held[s.func], x.Variable(self.part)
-        return any(_is_func(e) and self.held[e.name] == own and e.args[-1] != part for e in x.walk(value))
+        own, part = self.buffer_of[s.func], x.Variable(self.part)
+        return any(
+            _is_func(e) and self.buffer_of[e.name] == own and e.args[-1] != part for e in x.walk(value)
+        )
 
     def _values(self) -> Values:
         return Values(self.scalars, set(self.names))

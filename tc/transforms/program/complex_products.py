@@ -69,15 +69,15 @@ def factors(program: Program, s: Stage) -> Factors | None:
     if len(reads) != 2 or not all(isinstance(a, x.Variable) for a in s.args):
         return None
     boxes = {b.name: b.box for b in program.buffers}
-    held = program.func_buffers
+    buffer_of = program.func_buffers
     ranges = {v.name: v.range for v in s.domain.vars}
-    target = boxes[held[s.func]]
+    target = boxes[buffer_of[s.func]]
     whole = tuple(ranges[a.name] for a in s.args if isinstance(a, x.Variable)) == target
     for (first, of_first), (second, of_second) in (reads, reads[::-1]):
         found = Factors(first, second, (of_first, of_second), tuple(scale), True)
         if whole and _are_columns(s, first, second) and _uses(s, target) >= _USES:
             return found
-        box = boxes[held.get(second.name, second.name)]
+        box = boxes[buffer_of.get(second.name, second.name)]
         if _are_rows(s, first, second) and _uses(s, box) >= _USES:
             return replace(found, columns=False)
     return None

@@ -108,19 +108,21 @@ def _runs(loop: Loop) -> Precondition:
 
 def _buffers(program: Program, stages: Sequence[Stage]) -> tuple[Buffer, ...]:
     """The buffers that a segment uses, in their roles there."""
-    held = program.func_buffers
-    used = {held.get(e.name, e.name) for s in stages for e in _reads(s)} | {held[s.func] for s in stages}
-    written = {held[s.func] for s in stages}
+    buffer_of = program.func_buffers
+    used = {buffer_of.get(e.name, e.name) for s in stages for e in _reads(s)} | {
+        buffer_of[s.func] for s in stages
+    }
+    written = {buffer_of[s.func] for s in stages}
     own = {id(s) for s in stages}
-    elsewhere = {held.get(e.name, e.name) for s in program.stages if id(s) not in own for e in _reads(s)}
-    elsewhere |= {held[s.func] for s in program.stages if id(s) not in own}
+    elsewhere = {buffer_of.get(e.name, e.name) for s in program.stages if id(s) not in own for e in _reads(s)}
+    elsewhere |= {buffer_of[s.func] for s in program.stages if id(s) not in own}
     out: list[Buffer] = []
     for b in program.buffers:
         if b.name not in used:
             continue
         if b.name not in written:
             out.append(replace(b, role="input", inout=False))
-        elif b.role == "temporary" and b.name not in elsewhere and _starts_anew(b, stages, held):
+        elif b.role == "temporary" and b.name not in elsewhere and _starts_anew(b, stages, buffer_of):
             out.append(b)
         else:
             out.append(replace(b, role="output", inout=True))
@@ -132,11 +134,11 @@ def _reads(s: Stage) -> Iterator[Call]:
     return (e for p in parts for e in walk(p) if isinstance(e, Call) and e.kind in ("func", "image"))
 
 
-def _starts_anew(b: Buffer, stages: Sequence[Stage], held: Mapping[str, str]) -> bool:
+def _starts_anew(b: Buffer, stages: Sequence[Stage], buffer_of: Mapping[str, str]) -> bool:
     """Whether the first of these stages that touches a buffer defines all of it."""
     for s in stages:
-        reads = any(held.get(e.name, e.name) == b.name for e in _reads(s))
-        if reads or held[s.func] == b.name:
+        reads = any(buffer_of.get(e.name, e.name) == b.name for e in _reads(s))
+        if reads or buffer_of[s.func] == b.name:
             return not reads and _defines(s, b)
     return False
 
@@ -154,7 +156,7 @@ class _Versions:
     read it, or defined anew (as `tc.ir.lower` numbers those of a program without loops)."""
 
     def __init__(self, program: Program, buffers: Sequence[Buffer]) -> None:
-        self.held = program.func_buffers
+        self.buffer_of = program.func_buffers
         self.buffers = {b.name: b for b in buffers}
         self.funcs: list[Func] = []
         self.current: dict[str, str] = {}
@@ -173,13 +175,13 @@ class _Versions:
         return name
 
     def stage(self, s: Stage, following: Sequence[Stage]) -> Stage:
-        b = self.buffers[self.held[s.func]]
+        b = self.buffers[self.buffer_of[s.func]]
         # A reduction and the stage that sets its neutral elements are one statement.
         own = (s, *(f for f in following if s.init and f.func == s.func))
-        reads_self = any(self.held.get(e.name, e.name) == b.name for f in own for e in _reads(f))
+        reads_self = any(self.buffer_of.get(e.name, e.name) == b.name for f in own for e in _reads(f))
         value, args = self.renamed(s.value), tuple(map(self.renamed, s.args))
         for e in _reads(s):
-            buffer = self.held.get(e.name, e.name)
+            buffer = self.buffer_of.get(e.name, e.name)
             if buffer != b.name:
                 self.read.add(buffer)
         anew = _defines(s, b) and not reads_self
@@ -195,7 +197,7 @@ class _Versions:
         e = rebuild(e, self.renamed)
         if not isinstance(e, Call) or e.kind not in ("func", "image"):
             return e
-        buffer = self.held.get(e.name, e.name)
+        buffer = self.buffer_of.get(e.name, e.name)
         if self.buffers[buffer].role == "input":
             return replace(e, name=buffer, kind="image")
         return replace(e, name=self.current[buffer], kind="func")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -39,3 +40,34 @@ def test_a_pass_names_a_file_that_exists(backend: str) -> None:
     for one in inspect_passes.lists(registry.load(backend), Options()):
         for p, _ in one.walk():
             assert (PAGE.parents[1] / p.file).is_file(), f"{p.name}: {p.file}"
+
+
+def glossary() -> dict[str, str]:
+    """The terms of docs/glossary.md, and where each is in the code."""
+    lines = (PAGE.parent / "glossary.md").read_text(encoding="utf-8").splitlines()
+    rows = [x.strip("| ").split(" | ") for x in lines if x.startswith("| ")][1:]
+    assert all(len(r) == 4 for r in rows)
+    return {r[0]: r[3] for r in rows}
+
+
+def test_the_glossary_explains_every_transformation() -> None:
+    """Those of programs, of polyhedra and of loop nests."""
+    explained = {n for places in glossary().values() for n in re.findall(r"`(\w+)`", places)}
+    for backend in ("reference", "cpu", "cuda", "opencl"):
+        for p, _ in registry.load(backend).passes(Options()).walk():
+            assert p.name in explained or not p.file.startswith(("tc/transforms/", "tc/poly/")), p.name
+
+
+def test_the_glossary_names_what_is_in_the_code() -> None:
+    root = PAGE.parents[1]
+    files = [p for folder in ("tc", "backends") for p in (root / folder).rglob("*.py")]
+    words = set(re.findall(r"\w+", "\n".join(p.read_text(encoding="utf-8") for p in files)))
+    words |= {p.stem for p in files} | {part for p in files for part in p.relative_to(root).parts}
+    for term, places in glossary().items():
+        for name in re.findall(r"`([\w./]+)`", places):
+            assert words.issuperset(re.findall(r"\w+", name.removesuffix(".py"))), f"{term}: {name}"
+
+
+def test_the_glossary_is_in_alphabetical_order() -> None:
+    terms = [t.lower() for t in glossary()]
+    assert terms == sorted(terms)

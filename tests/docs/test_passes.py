@@ -42,6 +42,22 @@ def test_a_pass_names_a_file_that_exists(backend: str) -> None:
             assert (PAGE.parents[1] / p.file).is_file(), f"{p.name}: {p.file}"
 
 
+def test_the_design_names_files_that_exist() -> None:
+    """A file without a folder lies in one that its section has named before, or above such a one."""
+    root = PAGE.parents[1]
+    missing: list[str] = []
+    for section in PAGE.read_text(encoding="utf-8").split("\n## "):
+        folders = [root]
+        for name in re.findall(r"`([\w/]+(?:\.(?:py|cpp))?)`", section):
+            found = next((f / name for f in folders if (f / name).exists()), None)
+            if found is not None:
+                folder = found if found.is_dir() else found.parent
+                folders += [folder, *(f for f in folder.parents if f.is_relative_to(root))]
+            elif "." in name:
+                missing.append(name)
+    assert not missing
+
+
 def glossary() -> dict[str, str]:
     """The terms of docs/glossary.md, and where each is in the code."""
     lines = (PAGE.parent / "glossary.md").read_text(encoding="utf-8").splitlines()

@@ -18,10 +18,10 @@ from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, Request, built_program
 from tc.kernel_signature import foreign_integers, signature
-from tc.lang.generic import BOUNDS, binding_from, entry_of, mentions_variables
 from tc.lang.notations import Known
 from tc.lang.parse import parse
 from tc.lang.syntax import Def
+from tc.lang.type_variables import BOUNDS, binding_from, entry_of, mentions_variables
 from tc.open_kernel import Make, OpenKernel
 from tc.options import Dynamic, Options
 from tc.pipeline.front import Front, Variant, front

@@ -11,7 +11,7 @@ from tc.dtypes import FLOAT64, INT32, INT64, DType
 from tc.errors import DTypeError, Source
 from tc.kernel import Kernel
 from tc.lang import syntax as s
-from tc.lang.generic import Known, binding_from, check_bound, unbound
+from tc.lang.type_variables import Known, binding_from, check_bound, unbound
 from tc.open_kernel import Make, OpenKernel
 from tc.runtime import arrays
 

@@ -14,8 +14,8 @@ from tc.errors import ArgumentError, Source, did_you_mean
 from tc.lang import syntax as s
 from tc.lang.builtins import BUILTINS
 from tc.lang.format import format_program
-from tc.lang.generic import entry_of
 from tc.lang.parse import parse
+from tc.lang.type_variables import entry_of
 
 InAxes = Sequence[int | None] | Mapping[str, int | None] | int | None
 

@@ -184,8 +184,8 @@ def check_source(source: Source) -> tuple[list[str], list[Error | Warning]]:
     """
     if source.name.endswith(".sac"):
         return _check_sac(source)
-    from tc.lang.generic import representative
     from tc.lang.parse import parse
+    from tc.lang.type_variables import representative
     from tc.pipeline import front as pipeline
 
     try:

@@ -10,8 +10,8 @@ from tc.errors import Note, SemanticError
 from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.flatten import Flattener
-from tc.lang.generic import entry_of
 from tc.lang.scope import reject_builtin
+from tc.lang.type_variables import entry_of
 
 
 def check(program: s.Program, entry: str | None = None) -> r.Checked:

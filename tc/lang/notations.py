@@ -10,7 +10,8 @@ from tc.lang import check as tc_check
 from tc.lang import format as tc_format
 from tc.lang import parse as tc_parse
 from tc.lang import resolved as r
-from tc.lang.generic import Known, instantiated
+from tc.lang.generic import instantiated
+from tc.lang.type_variables import Known
 
 
 def parse(lang: str, source: Source) -> Any:

@@ -19,7 +19,7 @@ from tc.dtypes import SPELLINGS, UINT64, DType
 from tc.errors import InternalError, ParseError, Source, Span, did_you_mean
 from tc.lang import habits
 from tc.lang import syntax as s
-from tc.lang.generic import BOUNDS
+from tc.lang.type_variables import BOUNDS
 
 if TYPE_CHECKING:
     from lark import Lark

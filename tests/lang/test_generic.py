@@ -11,8 +11,8 @@ import pytest
 
 import tc
 from tc.lang.format import format_program
-from tc.lang.generic import mentions_variables
 from tc.lang.parse import parse
+from tc.lang.type_variables import mentions_variables
 
 MM = "def mm<T>(T(M,K) A, T(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 SCALE = """def scale<T: floating, I: integral>(T(V,D) E, I(N) at, T s) -> (T(N,D) y) {

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import grimp
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -57,3 +58,16 @@ def test_imports_keep_to_the_layers() -> None:
     linter = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([linter, "--no-cache", "--no-logo"], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_no_imports_form_a_circle() -> None:
+    """Neither at the top of modules nor inside of functions."""
+    graph = grimp.build_graph("tc", "tc_backends", exclude_type_checking_imports=True, cache_dir=None)
+    imports = {m: graph.find_modules_directly_imported_by(m) for m in graph.modules}
+    while leaves := [m for m, below in imports.items() if not below & imports.keys()]:
+        for m in leaves:
+            del imports[m]
+    while roots := imports.keys() - {b for below in imports.values() for b in below}:
+        for m in roots:
+            del imports[m]
+    assert not imports, f"in a circle, or between circles: {sorted(imports)}"

@@ -39,7 +39,11 @@ class Selection:
 
 @dataclass(slots=True)
 class Elaborator:
+    """Elaborates expressions.  `comprehension` and `with_loop` elaborate those of these kinds."""
+
     names: Names
+    comprehension: Callable[[Elaborator, s.Comprehension, Env], Array]
+    with_loop: Callable[[Elaborator, s.WithLoop, Env], Array]
     ranges: dict[str, tuple[Any, Any]] = field(default_factory=dict[str, tuple[Any, Any]])
     equalities: list[r.Equality] = field(default_factory=list[r.Equality])
     derivation: list[r.Derived] = field(default_factory=list[r.Derived])
@@ -95,13 +99,9 @@ class Elaborator:
             case s.Call():
                 return call(self, e, [self.exp(a, env) for a in e.args])
             case s.Comprehension():
-                from tc.lang.sac.comprehend import comprehension
-
-                return comprehension(self, e, env)
+                return self.comprehension(self, e, env)
             case s.WithLoop():
-                from tc.lang.sac.withloops import with_loop
-
-                return with_loop(self, e, env)
+                return self.with_loop(self, e, env)
 
     def integer(self, a: Array, what: str) -> None:
         if (not isinstance(a.dtype, str) and not a.dtype.is_int) or a.dtype == "float":

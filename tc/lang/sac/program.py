@@ -14,10 +14,12 @@ from tc.lang.sac import syntax as s
 from tc.lang.sac import terms as t
 from tc.lang.sac.arrays import Array, scalar
 from tc.lang.sac.calls import inline
+from tc.lang.sac.comprehend import comprehension
 from tc.lang.sac.elaborate import Elaborator, TooLong
 from tc.lang.sac.emit import Emitter, Scope
 from tc.lang.sac.names import Names, check, parameters
 from tc.lang.sac.regions import converted_array
+from tc.lang.sac.withloops import with_loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +75,7 @@ def elaborate(
 class _Elaboration:
     def __init__(self, program: s.Program, names: Names, given: Mapping[str, Given]) -> None:
         self.program, self.names, self.given = program, names, given
-        self.el = Elaborator(names)
+        self.el = Elaborator(names, comprehension, with_loop)
         self.params: list[r.Tensor | r.ScalarParam] = []
         self.sizes: list[str] = []
 

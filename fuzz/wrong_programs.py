@@ -26,6 +26,7 @@ PADDED = """def f(float(N,C,H) I, float(F,C,K) W) -> (O) {
 }"""
 PREFIX = "def f(float(N,D) A) -> (y) { y(n,d) +=! A(n,k) where k <= d, d in 0:D }"
 STRIDED = "def f(float(C,N) x, float(C,K) w) -> (y) { y(h) +=! (h-i) % 2 == 0 && h >= i && h-i < 2*N ? x(c,(h-i)/2) * w(c,i) : 0 where h in 0:2*N+1 }"
+QUANTIZED = "def f(int8(M,K) a, uint8(K,N) b, int(M) p) -> (c) { c(i,j) +=! (int32(a(i,k)) - p(i)) * (int32(b(k,j)) + 128) }"
 RESIZED = "def f(float(N) A) -> (y) { y(i) = A[clamp]((i + 1) / 2 - 1) where i in 0:2*N }"
 BATCHED = """def f(float(N,C,W) X, float(H,C,A,B) K, float(A,A) T) -> (Y) {
   V(n,c,a,b) +=! T(a,p) * X(n,c,p+b)
@@ -290,6 +291,63 @@ WRONG_PROGRAMS = (
                 "def f(float(T,N) e, float(N) x) -> (d) { d(j) = x(j) for t in 0:T { p(t,j) = d(j) + e(t,j) d(j) = p(t,j) } d(j) = 0.0 d(j) += p(t,j) where t in 0:T }",
                 T=5,
                 N=3,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "of several divisors of a sum the first is left",
+        "divisors.divide_after",
+        "for d in divisors:",
+        "for d in divisors[:1]:",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,K) A, float(N) s, float(N) r) -> (C) { C(i) +=! A(i,k) / s(i) / r(i) }",
+                values={"s": (1, 2, -4), "r": (2, -1, 4)},
+                N=5,
+                K=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a sum that starts from another number is divided with it",
+        "reductions.neutral_start",
+        "found != nothing",
+        "False",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,K) A, float(N) s) -> (C) { C(i) = 3.0 C(i) += A(i,k) / s(i) }",
+                values={"s": (1, 2, -4)},
+                N=5,
+                K=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a zero point that is added counts as one that is subtracted",
+        "zero_points._factor",
+        "_Factor(e.a, Sub(imm(0, INT32), e.b))",
+        "_Factor(e.a, e.b)",
+        (on("equivalence", QUANTIZED, M=3, N=5, K=7),),
+    ),
+    Miscompilation(
+        "the product of two zero points is added once for each row",
+        "zero_points._expanded",
+        "imm(INT32.wrap(count), INT32)",
+        "imm(1, INT32)",
+        (on("equivalence", QUANTIZED, M=3, N=5, K=7),),
+    ),
+    Miscompilation(
+        "all reads of a tensor are those of the column that is copied",
+        "columns._copied.visit",
+        "there if e == column.read",
+        "there if isinstance(e, Call) and e.name == column.read.name",
+        (
+            on(
+                "equivalence",
+                "def f(int(N,N) A) -> (int(N,N) L) { L(i,j) = A(i,j) for k in 0:N { L(i,j) += -L(i,k) * L(j,k) where i in k+1:N, j in k+1:N, j <= i } }",
+                N=40,
             ),
         ),
     ),

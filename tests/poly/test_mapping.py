@@ -24,6 +24,7 @@ from tc.poly.fusion import fusion
 from tc.poly.gpu.footprint import footprint
 from tc.poly.gpu.mapping import AxisMap, NestMap, RegionMap, Unit, tiled_axes
 from tc.poly.gpu.private_memory import shape
+from tc.poly.gpu.shared import CopyPolicy
 from tc.poly.tile_plan import Axis, Region
 from tests.poly import fused
 from tests.poly.fused import program
@@ -79,10 +80,10 @@ def launched(
     def name(stem: str) -> str:
         return f"{stem}_{next(counter)}"
 
+    copies = CopyPolicy(double_buffered=ahead, staged=staged)
     with isl_context():
         promoted = (
-            gpu.promote(s, r, m, name, shared, private, double_buffered=ahead, staged=staged)
-            for r, m in zip(regions, maps, strict=True)
+            gpu.promote(s, r, m, name, shared, private, copies) for r, m in zip(regions, maps, strict=True)
         )
         made = [gpu.kernel(s, f"k{i}", p.mapping, gpu.mapped(p)) for i, p in enumerate(promoted)]
     found = loop_nest.assemble(p, Block(tuple(k.launch for k in made)))

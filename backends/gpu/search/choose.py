@@ -13,7 +13,7 @@ from tc.ir.loops import LoopNest
 from tc.ir.printer import text
 from tc.poly import gpu, loop_nest
 from tc.poly.gpu.mapping import AxisMap, RegionMap
-from tc.poly.gpu.shared import LEAST_REUSE, size_of
+from tc.poly.gpu.shared import LEAST_REUSE, CopyPolicy, size_of
 from tc.poly.scop import Scop
 from tc.poly.tile_plan import Axis, Region
 
@@ -138,9 +138,8 @@ class Chooser:
         def name(stem: str) -> str:
             return f"{stem}.{next(numbers)}"
 
-        found = gpu.promote(
-            self.scop, region, mapping, name, shared, self.private, reuse, double_buffered, staged
-        )
+        copies = CopyPolicy(reuse, double_buffered, staged)
+        found = gpu.promote(self.scop, region, mapping, name, shared, self.private, copies)
         return found, next(numbers)
 
     def build(self, name: str, p: gpu.PromotedRegion, next_number: int, shared: int) -> Candidate:

@@ -25,6 +25,16 @@ from tc.poly.gpu.promotion import PromotedRegion
 from tc.poly.gpu.replicated import Replicated
 
 
+@dataclass(frozen=True, slots=True)
+class _Moved:
+    """An array in registers that holds elements of a buffer: those with these subscripts in `statement`."""
+
+    array: Array
+    statement: str
+    buffer: str
+    subscripts: Sequence[Expr]
+
+
 @dataclass(slots=True)
 class Insertions:
     """Makes the extension nodes of a mapped tree.
@@ -94,7 +104,8 @@ class Insertions:
             text = f"{k.buffer} from registers"
             return Compute("", buffer, place, None, Load(k.array.name, element, t), (), text)
 
-        return self.between(name, u, users, k.array, k.statement, k.buffer, k.access.subscripts, moved, outer)
+        of = _Moved(k.array, k.statement, k.buffer, k.access.subscripts)
+        return self.between(name, u, users, of, moved, outer)
 
     def result(self, p: PartialResults, u: Unit, outer: isl.UnionMap) -> Part:
         """The update of results by combined parts."""
@@ -104,33 +115,29 @@ class Insertions:
             value = Load(p.array.name, element, p.array.dtype)
             return Compute("", buffer, place, p.op, value, (), f"{p.buffer}, its parts", atomic=p.atomic)
 
-        name = f"finish_{p.statement}"
-        return self.between(
-            name, u, [p.statement], p.array, p.statement, p.buffer, stage.args, combined, outer
-        )
+        of = _Moved(p.array, p.statement, p.buffer, stage.args)
+        return self.between(f"finish_{p.statement}", u, [p.statement], of, combined, outer)
 
     def between(
         self,
         name: str,
         u: Unit,
         users: Sequence[str],
-        array: Array,
-        statement: str,
-        buffer: str,
-        subscripts: Sequence[Expr],
+        of: _Moved,
         made: Callable[[tuple[Expr, ...], str, tuple[Expr, ...]], Stmt],
         outer: isl.UnionMap,
     ) -> Part:
         """A transfer between an array in registers and a buffer, at the points where some of the `users` run.
 
-        `made` gives the statement for an element of the array and the element of the buffer, which has these
-        subscripts in `statement`.  The buffer may itself be promoted to other registers or to shared memory.
+        `made` gives the statement for an element of the array and the element of the buffer.  The buffer may
+        itself be promoted to other registers or to shared memory.
         """
+        statement, buffer = of.statement, of.buffer
         t = of_axes(name, [a for a, _ in u.axes])
-        there = self.promoted.home(u.nest, buffer, array)
-        views = [View(None, array.name, function(self.promoted.ctx, t, index(t, u.axes)))]
+        there = self.promoted.home(u.nest, buffer, of.array)
+        views = [View(None, of.array.name, function(self.promoted.ctx, t, index(t, u.axes)))]
         if isinstance(there, Local):
-            at_place = there.place(t, u, statement, subscripts)
+            at_place = there.place(t, u, statement, of.subscripts)
             views.append(View(0, there.array.name, function(self.promoted.ctx, t, at_place)))
         elif there is not None:
             views.append(View(0, there.array.name, function(self.promoted.ctx, t, index(t, u.axes))))
@@ -143,7 +150,7 @@ class Insertions:
             element, *inside = views
             if there is not None:
                 return made(element, there.array.name, inside[0])
-            place = zero_based((substitute(e, dict(values)) for e in subscripts), box)
+            place = zero_based((substitute(e, dict(values)) for e in of.subscripts), box)
             return made(element, buffer, place)
 
         self.made[name] = at

@@ -26,7 +26,7 @@ from tc.poly.gpu.private_memory import (
     with_separate_sums,
 )
 from tc.poly.gpu.replicated import Replicated, replicated, shared_axes
-from tc.poly.gpu.shared import LEAST_REUSE, Promotion, Refused, Shared, promoted, size_of
+from tc.poly.gpu.shared import Copying, CopyPolicy, Promotion, Refused, Shared, promoted, size_of
 from tc.poly.scop import Scop
 from tc.poly.tile_plan import Region
 
@@ -166,16 +166,12 @@ def promote(
     name: Callable[[str], str],
     shared: int = 0,
     private: bool = True,
-    reuse: float = LEAST_REUSE,
-    double_buffered: bool = False,
-    staged: bool = False,
+    copies: CopyPolicy = CopyPolicy(),  # noqa: B008 - it is frozen
 ) -> PromotedRegion:
     """Map a region and promote its buffers.  Use it, and the result, inside `isl_context()`.
 
-    `name` makes new names of arrays.  `shared`: bytes of shared memory for elements that are used at least
-    `reuse` times.  `private`: whether there is promotion to registers.  `double_buffered`: whether
-    copies are asynchronous, for double buffering.  `staged`: whether units without loops of their own have
-    copies, too, as well as reads that are not coalesced.
+    `name` makes new names of arrays.  `shared`: bytes of shared memory for `copies` and temporaries.
+    `private`: whether there is promotion to registers.
     """
     mapped_units = units(region, mapping)
     mapped_units = with_separate_sums(scop, region, mapped_units) if private else mapped_units
@@ -190,23 +186,20 @@ def promote(
     shared = max(0, shared)
     temporaries = local(scop, region, mapped_units, registers, everywhere, shared // 2, name)
     shared -= sum(size_of(x.array) for x in temporaries)
+    copying = Copying(scop, mapping.threads, written, name, copies)
     shared_reads: list[tuple[Shared, ...]] = []
     padded_statements: frozenset[str] = frozenset()
     refused: dict[Refused, None] = {}
     for u in mapped_units:
         found = Promotion()
-        if why := _no_copies(u, shared, staged):
+        if why := _no_copies(u, shared, copies.staged):
             found = Promotion(refused=tuple(Refused(n, why, why == _FULL) for n in _read(scop, u, written)))
         else:
-            found = promoted(
-                scop, u, written, shared, True, reuse, mapping.threads, name, staged, not double_buffered
-            )
+            found = promoted(copying, u, shared, whole=True)
         whole = padded(scop, u, registers, partial, found.taken)
         if found.taken and not whole:
-            found = promoted(
-                scop, u, written, shared, False, reuse, mapping.threads, name, staged, not double_buffered
-            )
-        taken = with_double_buffers(scop, u, found.taken, shared) if double_buffered else found.taken
+            found = promoted(copying, u, shared, whole=False)
+        taken = with_double_buffers(scop, u, found.taken, shared) if copies.double_buffered else found.taken
         shared_reads.append(taken)
         refused |= dict.fromkeys(found.refused)
         padded_statements |= whole

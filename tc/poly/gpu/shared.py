@@ -93,23 +93,42 @@ class Promotion:
     refused: tuple[Refused, ...] = ()
 
 
-def promoted(
-    scop: Scop,
-    unit: Unit,
-    written: AbstractSet[str],
-    budget: int,
-    whole: bool,
-    least: float,
-    threads: Sequence[tuple[str, int]],
-    name: Callable[[str], str],
-    staged: bool = False,
-    converting: bool = False,
-) -> Promotion:
-    """The reads of a unit to promote, those that are used most first, of at most `budget` bytes; not of the
-    buffers `written` in its region.  `whole`: footprints are those of whole tiles, whose points beyond an
-    axis run as well; `least`: how often an element must be used; `staged`: what a warp would fetch in many
-    more sectors than it needs (`vectors.scattered`) need be used but once; `converting`: halves are copied as
-    the float32 that they are used as, where there is room."""
+@dataclass(frozen=True, slots=True)
+class CopyPolicy:
+    """What is copied to shared memory, besides how much of it there is.
+
+    `reuse`: how often an element of a copy must be used.  `double_buffered`: copies are asynchronous, for
+    double buffering.  `staged`: what a warp would fetch in many more sectors than it needs
+    (`vectors.scattered`) need be used but once, and units without loops of their own have copies, too.
+    """
+
+    reuse: float = LEAST_REUSE
+    double_buffered: bool = False
+    staged: bool = False
+
+    @property
+    def converting(self) -> bool:
+        """Whether halves are copied as the float32 that they are used as, where there is room: asynchronous
+        copies cannot convert."""
+        return not self.double_buffered
+
+
+@dataclass(frozen=True, slots=True)
+class Copying:
+    """Copies to shared memory for the units of a region: its threads, the buffers that it writes, which are
+    not copied, and new names of arrays."""
+
+    scop: Scop
+    threads: Sequence[tuple[str, int]]
+    written: AbstractSet[str]
+    name: Callable[[str], str]
+    policy: CopyPolicy
+
+
+def promoted(copying: Copying, unit: Unit, budget: int, whole: bool) -> Promotion:
+    """The reads of a unit to promote, those that are used most first, of at most `budget` bytes.  `whole`:
+    footprints are those of whole tiles, whose points beyond an axis run as well."""
+    scop, threads, policy = copying.scop, copying.threads, copying.policy
     out: list[Shared] = []
     refused: dict[str, Refused] = {}
     left = budget
@@ -132,20 +151,20 @@ def promoted(
                 why = f"a copy takes {found[0].bytes} bytes, and {left} are left"
                 refuse(found[0].buffer.name, why, oversized=True)
             else:
-                array = replace(found[0].array, name=name(found[0].buffer.name))
+                array = replace(found[0].array, name=copying.name(found[0].buffer.name))
                 out.extend(replace(x, array=array) for x in found)
                 left -= size_of(array)
 
-    references = [r for s in unit.statements for r in _references(scop, unit, s, written, whole)]
+    references = [r for s in unit.statements for r in _references(copying, unit, s, whole)]
     direct: list[tuple[float, float, list[list[Shared]]]] = []
     for g in grouped(references):
-        once = staged and any(scattered(unit, threads, r.buffer, r.box) for r in g.members)
-        types = [FLOAT32] if converting and all(r.as_float for r in g.members) else []
+        once = policy.staged and any(scattered(unit, threads, r.buffer, r.box) for r in g.members)
+        types = [FLOAT32] if policy.converting and all(r.as_float for r in g.members) else []
         forms = [_copied(unit, threads, g, t) for t in (*types, g.buffer.dtype)]
-        direct.append((g.reuse, min(1.0, least) if once else least, forms))
+        direct.append((g.reuse, min(1.0, policy.reuse) if once else policy.reuse, forms))
     take(direct)
-    indirect = (c for s in unit.statements for c in _indirect(scop, unit, s, out, written, whole, threads))
-    take([(reuse, least, [[x]]) for reuse, x in indirect])
+    indirect = (c for s in unit.statements for c in _indirect(copying, unit, s, out, whole))
+    take([(reuse, policy.reuse, [[x]]) for reuse, x in indirect])
     copied = {(x.statement, x.read) for x in out}
     for s in unit.statements:
         for number, a in enumerate(scop.statement(s).reads):
@@ -154,16 +173,15 @@ def promoted(
     return Promotion(tuple(out), tuple(refused.values()))
 
 
-def _references(
-    scop: Scop, unit: Unit, s: str, written: AbstractSet[str], whole: bool
-) -> Iterator[Reference]:
+def _references(copying: Copying, unit: Unit, s: str, whole: bool) -> Iterator[Reference]:
     """The reads of a statement whose footprint in a tile is a box of several elements."""
+    scop = copying.scop
     reads = scop.statement(s).reads
     # Copied indices select what is copied, so all of them must be read by an instance.
     selecting = {c for a in reads for i in a.unknown if a.read for c in _calls(a.read.subscripts[i])}
     for number, a in enumerate(reads):
         checked = a.read is not None and a.read.call.checked
-        if a.buffer in written or not a.subscripts or a.unknown or checked:
+        if a.buffer in copying.written or not a.subscripts or a.unknown or checked:
             continue
         box = footprint(unit, s, a.subscripts, whole=whole, strided=True)
         # A read of one element by all threads at once is a broadcast, not reuse.
@@ -194,22 +212,17 @@ def _copied(unit: Unit, threads: Sequence[tuple[str, int]], group: Group, dtype:
 
 
 def _indirect(
-    scop: Scop,
-    unit: Unit,
-    s: str,
-    shared_reads: Sequence[Shared],
-    written: AbstractSet[str],
-    whole: bool,
-    threads: Sequence[tuple[str, int]],
+    copying: Copying, unit: Unit, s: str, shared_reads: Sequence[Shared], whole: bool
 ) -> Iterator[tuple[float, Shared]]:
     """The same of reads at a subscript that is read from `memory`.  It is checked when copies are made, so
     all instances of the tile must be there and make the read."""
+    scop = copying.scop
     statement = scop.statement(s)
-    reads = scop.statement(s).reads
+    reads = statement.reads
     if statement.residual or statement.stage.domain.conditions:
         return
     for number, a in enumerate(reads):
-        if a.buffer in written or len(a.unknown) != 1 or a.read is None or a.read.guards:
+        if a.buffer in copying.written or len(a.unknown) != 1 or a.read is None or a.read.guards:
             continue
         (selected,) = a.unknown
         if set(a.read.call.checked) - {selected}:
@@ -229,7 +242,8 @@ def _indirect(
         dimensions = (*found[:selected], *index.dimensions, *found[selected:])
         # A row is contiguous in memory too, unless the index selects its elements.
         last = -1 if selected == len(buffer.box) - 1 else len(dimensions) - 1
-        layout = rows(unit, threads, buffer, buffer.dtype, dimensions, last, _unguarded(scop, unit, s, whole))
+        unguarded = _unguarded(scop, unit, s, whole)
+        layout = rows(unit, copying.threads, buffer, buffer.dtype, dimensions, last, unguarded)
         axes = {x.vars[s]: (x.name, x.typical_min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
         point = tuple(axes[v] for v in statement.stage.domain.names)
         yield (

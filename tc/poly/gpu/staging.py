@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import islpy as isl
 
@@ -38,23 +39,26 @@ def own_tiles(
     below = _points(p, u)
     prefix = isl.UnionMap.empty_ctx(p.ctx)
     every = [*tiles, *((a.name, m.tile) for a, m in u.looped)]
+    copies = _Copies(into, u, f"{i}", memory, prefix, every)
     if memory:
         for t in tuples:
             inner = relation(p.ctx, t, [x[t] for x in members], "own")
             mine = outer.intersect_domain(isl.UnionSet.from_set(p.scop.statement(t.name).domain))
             for m in maps_of(mine):
                 prefix = prefix.union(m.flat_range_product(inner).reset_tuple_id(_OUT).to_union_map())
+        copies = replace(copies, prefix=prefix)
         if memory[0].alternates_over:
-            below = _double_buffered(into, u, i, memory, below, prefix, every)
+            below = _double_buffered(copies, below)
         else:
-            below = _copied(into, u, f"{i}", memory, below, prefix, every, overwritten or bool(members))
+            below = _copied(copies, below, overwritten or bool(members))
     below = nodes.banded(band(p.ctx, members), below) if members else below
     if memory and memory[0].alternates_over:
-        first = _copies(into, f"{i}_first", memory, prefix, every, first=True)
+        first = replace(copies, number=f"{i}_first").parts(first=True)
         last = [into.barrier(f"used{i}", outer)] if overwritten else []
         statements = where(p.ctx, dict.fromkeys(tuples, ()))
         below = nodes.sequence([*first, Part(statements, below), *last])
-    return _copied(into, u, f"{i}_once", once, below, outer, tiles, overwritten) if once else below
+    copies = _Copies(into, u, f"{i}_once", once, outer, tiles)
+    return _copied(copies, below, overwritten) if once else below
 
 
 def _points(p: PromotedRegion, u: Unit) -> Tree:
@@ -66,97 +70,85 @@ def _points(p: PromotedRegion, u: Unit) -> Tree:
     return nodes.sequence([Part(isl.UnionSet.from_set(x), below) for x in isolated])
 
 
-def _copied(
-    into: Insertions,
-    u: Unit,
-    number: str,
-    memory: Sequence[Shared],
-    below: Tree,
-    prefix: isl.UnionMap,
-    tiles: Sequence[tuple[str, int]],
-    overwritten: bool,
-) -> Tree:
-    """Copies to shared memory for each point of the loops `tiles`, and the tree `below` that uses them;
-    `overwritten`: the block overwrites them afterwards."""
-    p = into.promoted
-    statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
-    indices = [x for x in memory if x.indirect is None]
-    selected = [x for x in memory if x.indirect is not None]
+@dataclass(frozen=True, slots=True)
+class _Copies:
+    """Copies of `memory` for a unit, at each point of the loops `tiles`, to which `prefix` maps its
+    instances; `number` is part of their names."""
+
+    into: Insertions
+    unit: Unit
+    number: str
+    memory: Sequence[Shared]
+    prefix: isl.UnionMap
+    tiles: Sequence[tuple[str, int]]
+
+    @property
+    def statements(self) -> isl.UnionSet:
+        """The instances of the unit, which use the copies."""
+        p = self.into.promoted
+        return where(p.ctx, {p.instances(self.unit, s): () for s in self.unit.statements})
+
+    def parts(self, *, first: bool = False, for_next: bool = False) -> list[Part]:
+        """The copies for each point of the loops: of the tile itself, only of the `first` one of the
+        innermost loop, before that, or of the next one (`for_next`)."""
+        p, prefix, number = self.into.promoted, self.prefix, self.number
+        out: list[Part] = []
+        seen: set[str] = set()
+        for x in self.memory:
+            if x.array.name in seen:
+                continue
+            seen.add(x.array.name)
+            name = f"copy{number}_{len(seen)}"
+            loop = f"l{number}_{len(seen)}"
+
+            def made(
+                point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
+            ) -> Stmt:
+                slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True) if x.alternates_over else None
+                start = _starts(self.into, self.tiles, point)
+                return copy(x, start, p.mapping.threads, loop, slot, p.mapping.unroll_copies)
+
+            self.into.made[name] = made
+            dims = [f"d{k}" for k in range(len(self.tiles))]
+            target = [*dims[:-1], f"{dims[-1]} + 1"] if for_next else dims
+            outer = dims[:-1] if first else dims
+            to = isl.Map.read_from_str(p.ctx, f"{{ [{', '.join(outer)}] -> {name}[{', '.join(target)}] }}")
+            points = isl.Set.from_union_set(prefix.range()).reset_tuple_id()
+            to = to.intersect_range(points.set_tuple_name(name))
+            found = (to.lexmin() if first else to.intersect_domain(points)).to_union_map()
+            out.append(Part(universe(found), "", found))
+        return out
+
+
+def _copied(copies: _Copies, below: Tree, overwritten: bool) -> Tree:
+    """Copies to shared memory, and the tree `below` that uses them; `overwritten`: the block overwrites them
+    afterwards."""
+    into, number, prefix = copies.into, copies.number, copies.prefix
+    indices = [x for x in copies.memory if x.indirect is None]
+    selected = [x for x in copies.memory if x.indirect is not None]
     between = [into.barrier(f"selected{number}", prefix)] if indices and selected else []
     return nodes.sequence(
         [
-            *_copies(into, number, indices, prefix, tiles),
+            *replace(copies, memory=indices).parts(),
             *between,
-            *_copies(into, f"{number}_of", selected, prefix, tiles),
+            *replace(copies, number=f"{number}_of", memory=selected).parts(),
             into.barrier(f"copied{number}", prefix),
-            Part(statements, below),
+            Part(copies.statements, below),
             *([into.barrier(f"used{number}", prefix)] if overwritten else []),
         ]
     )
 
 
-def _double_buffered(
-    into: Insertions,
-    u: Unit,
-    i: int,
-    memory: Sequence[Shared],
-    below: Tree,
-    prefix: isl.UnionMap,
-    tiles: Sequence[tuple[str, int]],
-) -> Tree:
+def _double_buffered(copies: _Copies, below: Tree) -> Tree:
     """A tile of the loop with double buffering: after the barrier its copies are complete, and no thread uses
     the tile before, whose buffer the next copies fill."""
-    p = into.promoted
-    statements = where(p.ctx, {p.instances(u, s): () for s in u.statements})
     return nodes.sequence(
         [
-            into.barrier(f"copied{i}", prefix, copies=True),
-            *_copies(into, f"{i}", memory, prefix, tiles, for_next=True),
-            Part(statements, below),
+            copies.into.barrier(f"copied{copies.number}", copies.prefix, copies=True),
+            *copies.parts(for_next=True),
+            Part(copies.statements, below),
         ]
     )
-
-
-def _copies(
-    into: Insertions,
-    number: str,
-    memory: Sequence[Shared],
-    prefix: isl.UnionMap,
-    tiles: Sequence[tuple[str, int]],
-    *,
-    first: bool = False,
-    for_next: bool = False,
-) -> list[Part]:
-    """The copies for each point of the loops `tiles`: of the tile itself, only of the `first` one of the
-    innermost loop, before that, or of the next one (`for_next`)."""
-    p = into.promoted
-    out: list[Part] = []
-    seen: set[str] = set()
-    for x in memory:
-        if x.array.name in seen:
-            continue
-        seen.add(x.array.name)
-        name = f"copy{number}_{len(seen)}"
-        loop = f"l{number}_{len(seen)}"
-
-        def made(
-            point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
-        ) -> Stmt:
-            slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True) if x.alternates_over else None
-            return copy(
-                x, _starts(into, tiles, point), p.mapping.threads, loop, slot, p.mapping.unroll_copies
-            )
-
-        into.made[name] = made
-        dims = [f"d{k}" for k in range(len(tiles))]
-        target = [*dims[:-1], f"{dims[-1]} + 1"] if for_next else dims
-        outer = dims[:-1] if first else dims
-        to = isl.Map.read_from_str(p.ctx, f"{{ [{', '.join(outer)}] -> {name}[{', '.join(target)}] }}")
-        points = isl.Set.from_union_set(prefix.range()).reset_tuple_id()
-        to = to.intersect_range(points.set_tuple_name(name))
-        found = (to.lexmin() if first else to.intersect_domain(points)).to_union_map()
-        out.append(Part(universe(found), "", found))
-    return out
 
 
 def stores(

@@ -210,7 +210,8 @@ class TiledLoops:
             axis_parts: Mapping[str, Part],
         ) -> Stmt:
             if not names:
-                return self.register_tile(n, t, spans, cut, packs, plan, local, extents, axis_parts)
+                tile = RegisterTile(self.builder, n, t, spans, cut, packs, local, extents, axis_parts)
+                return self.register_tile(tile, plan)
             name, rest = names[0], names[1:]
             span, tile = spans[name], t.tiles[name]
             if shifted_axis is not None and name == shifted_axis.axis.name:
@@ -289,21 +290,9 @@ class TiledLoops:
             self.builder.partial_line_results.update(partial_line_results(self.builder, n, t, order))
         return level(order, {}, {}, {})
 
-    def register_tile(
-        self,
-        n: Nest,
-        t: Tiling,
-        spans: Mapping[str, Span],
-        cut: Mapping[str, Span],
-        packs: Mapping[Pack, Packed],
-        plan: Promotion,
-        local: Mapping[str, Expr],
-        extents: Mapping[str, int],
-        axis_parts: Mapping[str, Part],
-    ) -> Stmt:
+    def register_tile(self, tile: RegisterTile, plan: Promotion) -> Stmt:
         """One register tile: all phases of the nest, with the arrays that live in registers."""
-        tile = RegisterTile(self.builder, n, t, spans, cut, packs, dict(local), dict(extents), axis_parts)
-        parts = [phase_loops(tile, p, x) for p, x in zip(n.phases, t.phases, strict=True)]
+        parts = [phase_loops(tile, p, x) for p, x in zip(tile.nest.phases, tile.tiling.phases, strict=True)]
         buffers = plan.buffers | tile.partials
         body = block([*([] if longest_phase(tile) else prefetch_next_results(tile)), *parts])
         return Promote(frozenset(buffers), plan.dead | frozenset(tile.partials), body) if buffers else body

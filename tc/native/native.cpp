@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "arena.h"
+#include "dispatcher.h"
 #include "entry.h"
 #include "fpmode.h"
-#include "launcher.h"
 #include "math.h"
 #include "numbers.h"
 #include "pool.h"

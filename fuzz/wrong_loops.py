@@ -291,7 +291,7 @@ WRONG_LOOPS = (
     # Packs.
     Miscompilation(
         "a pack is one block of lanes short",
-        "packs._Filler.packed",
+        "pack_filling._Filler.packed",
         "blocks = -(-self.spans[vector.name].bound // width)",
         "blocks = max(1, self.spans[vector.name].bound // width)",
         (on("trace", MM_T, LANES_N, M=6, N=20, K=12),),
@@ -308,21 +308,21 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "rows of a pack that go on over several loops, these in the wrong order",
-        "packs._Filler.places",
+        "pack_filling._Filler.places",
         "out[a.name], at = FloorMod(at, extent), FloorDiv(at, extent)",
         "out[a.name], at = FloorDiv(at, extent), FloorMod(at, extent)",
         (on("result", CONV, PACKED, N=1, C=5, H=4, W=7, F=19, KH=2, KW=3),),
     ),
     Miscompilation(
         "the last part of a long row of a pack is as long as the others",
-        "packs._Filler.transposed.columns",
+        "pack_filling._Filler.transposed.columns",
         "most = Min(Add(low, IntImm(each)), IntImm(whole))",
         "most = Add(low, IntImm(each))",
         (on("death", MM_T, {"vector": 1, "register_tile": (4, 64), "pack": True}, M=8, K=528, N=64),),
     ),
     Miscompilation(
         "a pack is filled only where it is made",
-        "packs.packs",
+        "pack_filling.fill_packs",
         "            packed = filler.packed(chunk)\n            fills = [filler.copy(packed)]\n",
         "            known = {a.name for a in builder.arrays}\n            packed = filler.packed(chunk)\n            fills = [] if packed.array.name in known else [filler.copy(packed)]\n",
         (
@@ -338,7 +338,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "a pack is filled beside a loop that has no iterations",
-        "packs._Filler.where_read",
+        "pack_filling._Filler.where_read",
         "                fill = If(GT(a.points, ZERO), fill)\n",
         "                pass\n",
         (

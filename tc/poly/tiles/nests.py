@@ -23,8 +23,8 @@ from tc.poly.tiles.dynamic import (
     register_tiles,
     share_tiles,
 )
+from tc.poly.tiles.pack_filling import fill_packs
 from tc.poly.tiles.packs import Packed
-from tc.poly.tiles.packs import packs as fill_packs
 from tc.poly.tiles.phase_loops import phase_loops
 from tc.poly.tiles.prefetch import longest_phase, prefetch_next_results
 from tc.poly.tiles.register_tile import RegisterTile

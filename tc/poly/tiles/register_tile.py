@@ -9,25 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tc.ir.expr import (
-    ZERO,
-    Add,
-    Expr,
-    IntImm,
-    Variable,
-    inline_lets,
-    substitute,
-)
+from tc.ir.expr import ZERO, Add, Expr, IntImm, Variable, inline_lets, substitute
 from tc.ir.loops import Array, Compute, For, If, LoopKind, Stmt
 from tc.ir.simplify import conjunction, simplify
 from tc.poly.bodies import zero_based
 from tc.poly.tile_plan import Axis, Nest, Pack, Tiling
-from tc.poly.tiles.builder import (
-    Builder,
-    Span,
-    axis_span,
-    vector_loops,
-)
+from tc.poly.tiles.builder import Builder, Span, axis_span, vector_loops
 from tc.poly.tiles.dynamic import Part
 from tc.poly.tiles.packs import Packed, packed_body
 

@@ -241,7 +241,7 @@ _TO_LOOPS = (
     ),
     Pass(
         "reroll",
-        "loops for long functions after long reductions",
+        "loops in place of unrolled epilogues with costly functions",
         "tc/transforms/loops/epilogues.py",
         loop_passes.reroll,
         loop_passes.show_nest,

@@ -128,7 +128,7 @@ _MAPPED: tuple[Pass[CudaState] | Search[CudaState], ...] = (
     *program_passes(CudaState),
     Search(
         "registers",
-        "simpler maps, while a thread's registers do not hold what they should",
+        "simpler mappings, as long as threads spill registers",
         "backends/cuda/passes.py",
         (*mapping(CudaState), *_CODE),
         _registers,

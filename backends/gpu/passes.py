@@ -252,7 +252,7 @@ def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
     return (
         Search(
             "parts",
-            "programs with long reductions split, until one is near what memory allows",
+            "programs with long reductions split in several ways, until one is near the bound of memory",
             "backends/gpu/policy.py",
             (
                 Pass(

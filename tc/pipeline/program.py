@@ -4,12 +4,12 @@
     restrict     conditions of reductions become conditions of their domains
     phases       reductions over residues, as those of strides, become one for each residue
     prefixes     long prefix reductions become sums of chunks and of what is left
-    divisors     a sum of quotients by what it does not change is divided once
+    divisors     a sum of quotients with one divisor is divided once
     zero_points  products of narrow integers less zero points become products, corrected by sums
     inline       a temporary is computed where it is read
     materialize  an operand that many instances compute is computed once
     columns      a column that many rows read is copied once
-    conditions   conditions that iteration domains decide are decided
+    conditions   a condition that holds at all points of a domain, or at none, is removed
     collapse     dimensions that always go together become one
     interchange  the loops of a reduction get the order of what they read
 
@@ -226,19 +226,19 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
         ),
         judged(
             "phases",
-            "reductions over residues, one for each residue",
+            "split reductions over residues, one for each residue",
             "tc/transforms/program/phases.py",
             _phases,
         ),
         judged(
             "prefixes",
-            "long prefix reductions in chunks",
+            "compute long prefix reductions in chunks",
             "tc/transforms/program/prefixes.py",
             _prefixes,
         ),
         judged(
             "divisors",
-            "divide sums once by what they do not change",
+            "divide a sum once in place of each summand",
             "tc/transforms/program/divisors.py",
             _divisors,
         ),
@@ -268,7 +268,7 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
         ),
         judged(
             "conditions",
-            "decide conditions that iteration domains decide",
+            "remove conditions that hold at all points of a domain, or at none",
             "tc/poly/conditions.py",
             _conditions,
         ),

@@ -1,9 +1,9 @@
 """Columns that many rows read, copied to where they lie side by side.
 
 `L(i,j) += -L(i,k) * L(j,k)` in a loop over `k` runs along `j`, and the elements `L(j,k)` of a column are a
-row apart: every row would gather them again.  Copied once into a temporary, they are read as they lie.  All
-that a statement reads it reads before it writes, so that a copy right before it holds the same, also of the
-tensor that it updates.
+row apart: every row would gather them again.  A copy of the column in a temporary is contiguous.  A statement
+reads everything before it writes anything, so the copy right before it has the values that it reads, even
+where it updates the same tensor.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Divisors that a reduction does not change: `s += a(k) / c` sums `a(k)`, and divides by `c` once.
+"""Divisors that are the same for all summands: `s += a(k) / c` sums `a(k)`, and divides by `c` once.
 
 A division takes as long as eight or more multiply-adds, and a sum of quotients is no sum of products.  The
 language allows this as it allows to sum in another order: the result is rounded once, where each summand was

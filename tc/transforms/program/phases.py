@@ -1,7 +1,7 @@
-"""Reductions of which results take part by residues: `y(h) += e where (h - i) % s == 0`, each residue apart.
+"""Reductions over residues, `y(h) += e where (h - i) % s == 0`, as one reduction for each residue.
 
-A transposed convolution with stride s and the gradient of one with stride s to its input are such.  With
-i = s*q + p, and h = s*g + p, each of the s phases
+Transposed convolutions with stride s have this form, and gradients of convolutions with stride s to their
+inputs.  With i = s*q + p, and h = s*g + p, each of the s phases
 
     t(p,g) op= e    over q, without a remainder
     y(h)    = t(h % s, h / s)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -19,6 +20,9 @@ from fuzz.sac.text import program as text
 
 Array = np.ndarray[Any, Any]
 INTERPRETER = "interpret"
+SLOW = 60.0  # seconds that a program may take on a backend, on an idle processor
+# What Halide cannot follow, and schedules that it cannot compile or run.
+CANNOT_FOLLOW = frozenset(("TC0805", "TC0806", "TC0810"))
 # What a front end may refuse in a program that is right: bounds on its own work.
 REFUSALS = frozenset(("TC0265",))
 
@@ -29,9 +33,13 @@ class Disagreement(AssertionError):
 
 @dataclass(slots=True)
 class Report:
+    """`runs`: programs by backend; `excluded`: backends that cannot follow a program."""
+
     ran: int = 0
+    runs: Counter[str] = field(default_factory=Counter[str])
     unfit: Counter[str] = field(default_factory=Counter[str])
     refused: Counter[str] = field(default_factory=Counter[str])
+    excluded: Counter[str] = field(default_factory=Counter[str])
     found: list[tuple[int, str, str]] = field(default_factory=list[tuple[int, str, str]])
 
 
@@ -68,9 +76,13 @@ def compared(seed: int, backends: Sequence[str], report: Report) -> None:
         report.unfit[str(e)] += 1
         return
     for backend in backends:
+        start = time.process_time()
         try:
             got = run(source, p, backend)
         except tc.Error as e:
+            if backend == "halide" and e.code in CANNOT_FOLLOW:
+                report.excluded[backend] += 1
+                continue
             if e.code in REFUSALS:
                 report.refused[e.code] += 1
                 return
@@ -83,6 +95,10 @@ def compared(seed: int, backends: Sequence[str], report: Report) -> None:
             if w.shape != g.shape or w.dtype != g.dtype or not np.array_equal(w, g):
                 report.found.append((seed, backend, f"wanted {w!r}, got {g!r}"))
                 break
+        else:
+            report.runs[backend] += 1
+        if (seconds := time.process_time() - start) > SLOW:
+            report.found.append((seed, backend, f"{seconds:.0f} seconds"))
     report.ran += 1
 
 

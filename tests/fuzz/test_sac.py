@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fuzz.sac import faults, malformed
+from fuzz.sac.__main__ import main
 from fuzz.sac.differential import INTERPRETER, compare, wanted
 from fuzz.sac.strategies import program
 from fuzz.sac.text import program as text
+from fuzz.sac.totals import Totals
 
 
 def test_programs() -> None:
@@ -61,3 +64,20 @@ def test_faults_are_found(number: int) -> None:
     """By the program that was the first to find it; where the generator has changed, search for another."""
     fault = faults.FAULTS[number]
     assert faults.found(number, fault.seed, 1), "python -m fuzz.sac.faults finds another seed"
+
+
+def test_a_run_goes_on(tmp_path: Path) -> None:
+    """Behind what ran, and behind a program that ended the process, which counts as a find."""
+    path = tmp_path / "totals.json"
+    arguments = ["--seed", "7", "--totals", str(path)]
+    assert main([*arguments, "--count", "2"]) == 0
+    assert main([*arguments, "--count", "1"]) == 0
+    totals = Totals.of(path, 7, ())
+    assert (totals.seed, totals.report.ran, [p.programs for p in totals.parts]) == (10, 3, [2, 1, 0])
+    assert totals.report.runs == {"interpret": 3, "reference": 3}
+    totals.running = 10
+    totals.keep()
+    assert main([*arguments, "--count", "1"]) == 1
+    totals = Totals.of(path, 7, ())
+    assert (totals.seed, totals.report.ran) == (12, 4)
+    assert totals.report.found == [(10, "?", "the process died")]

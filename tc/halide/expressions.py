@@ -85,7 +85,7 @@ class Scope:
                 return self._variable(e)
             case x.Cast():
                 if self._small_index(e.value):
-                    return arithmetic.convert(self.index(e.value), INT32, e.dtype)
+                    return arithmetic.convert(hl.Expr(self.index(e.value)), INT32, e.dtype)
                 return arithmetic.convert(self.value(e.value), e.value.dtype, e.dtype)
             case x.EQ() | x.NE() | x.LT() | x.LE() | x.GT() | x.GE() if self._small_index(e):
                 return self.index(e)

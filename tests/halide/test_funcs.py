@@ -126,6 +126,14 @@ def test_conditions_are_predicates_and_parts_of_a_box_are_rvars() -> None:
     assert "RDom r(0, 4)\nZ(3 + r.x, i0) = Y(r.x, i0)" in text.replace("r.x + 3", "3 + r.x")
 
 
+def test_an_index_is_a_value_of_a_reduction_over_others() -> None:
+    """`i` alone as a value, and `k`, which nothing mentions, in the reduction."""
+    kernel = tc.compile("def f(int(N) A) -> (B) { B(i) max=! i where i in 0:N, k in 0:3 }", backend="halide")
+    np.testing.assert_array_equal(kernel(np.zeros(4, np.int32)), [0, 1, 2, 3])
+    kernel = tc.compile("def f(int(N) A) -> (B) { B max=! i where i in 0:N, k in 0:3 }", backend="halide")
+    assert kernel(np.zeros(4, np.int32)) == 3
+
+
 def test_a_read_of_the_own_tensor_elsewhere_makes_every_dimension_an_rvar() -> None:
     lowered = funcs.build(
         program("def f(float(N) A) -> (a) { a(i) = A(i) a(i) = a(i+10) where i in 0:10 }", N=20)

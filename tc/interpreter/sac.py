@@ -15,8 +15,8 @@ import numpy as np
 
 from tc.dtypes import BOOL, FLOAT32, INT32, INT64, DType
 from tc.errors import BoundsError, DTypeError, PreconditionError, SemanticError, Span
-from tc.interpreter.sac_abstract import CASTS, Part, Plan, Shapes
-from tc.interpreter.sac_shapes import Abstract, Lin, choose
+from tc.interpreter.sac_abstract import CASTS, Shapes
+from tc.interpreter.sac_shapes import Abstract, Lin, Part, Plan, choose, of_value
 from tc.interpreter.sac_values import (
     FUNCTIONS,
     Array,
@@ -56,10 +56,10 @@ def run(
 class Machine:
     def __init__(self, functions: Mapping[str, Sequence[s.Function]]) -> None:
         self.functions = functions
-        self.shapes = Shapes(functions)
+        self.shapes = Shapes(functions, self.exp)
 
     def abstract(self, env: Env) -> dict[str, Abstract]:
-        return {n: _abstract(v) for n, v in env.items()}
+        return {n: of_value(v) for n, v in env.items()}
 
     def exp(self, e: s.Exp, env: Env) -> Value:
         match e:
@@ -96,7 +96,7 @@ class Machine:
                 plan = self.shapes.plan(e, self.abstract(env))
                 bodies = [p.body for p in e.partitions]
                 patterns = [p.index for p in e.partitions]
-                return self._filled(plan, bodies, patterns, env, None)
+                return self._filled(plan, bodies, patterns, env, None, e.span)
             case s.WithLoop():
                 return self._with(e, env)
 
@@ -166,8 +166,9 @@ class Machine:
         patterns: Sequence[s.Pattern],
         env: Env,
         default: Array | None,
+        span: Span,
     ) -> Value:
-        frame, cell = _numbers(plan.frame), _numbers(plan.cell)
+        frame, cell = _numbers(plan.frame, span), _numbers(plan.cell, span)
         out = np.zeros((*frame, *cell), storage(plan.dtype))
         if default is not None:
             out[...] = default.astype(out.dtype)
@@ -194,7 +195,7 @@ class Machine:
             default = cast(self.exp(e.args[0], env), plan.dtype).data
         elif len(e.args) > 1:
             default = cast(self.exp(e.args[1], env), plan.dtype).data
-        return self._filled(plan, bodies, patterns, env, default)
+        return self._filled(plan, bodies, patterns, env, default, e.span)
 
     def _fold(self, e: s.WithLoop, plan: Plan, env: Env) -> Value:
         start = self.exp(e.args[0], env)
@@ -242,15 +243,10 @@ class Machine:
     select = _select
 
 
-def _numbers(shape: Sequence[Lin]) -> tuple[int, ...]:
+def _numbers(shape: Sequence[Lin], span: Span) -> tuple[int, ...]:
+    if any(n.number is None for n in shape):
+        raise SemanticError("this shape depends on an index", span, code="TC0257")
     return tuple(n.constant for n in shape)
-
-
-def _abstract(v: Value) -> Abstract:
-    items = None
-    if v.data.dtype.kind in "iu" and v.data.ndim <= 1:
-        items = tuple(Lin((), int(x)) for x in v.data.ravel())
-    return Abstract(tuple(Lin((), n) for n in v.shape), v.dtype, items)
 
 
 def _extreme(name: str, args: Sequence[Value]) -> Value:

@@ -3,57 +3,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
 
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64
-from tc.errors import PreconditionError, RangeError, SemanticError, Span
+from tc.errors import Error, PreconditionError, RangeError, SemanticError, Span
 from tc.interpreter.sac_shapes import (
     Abstract,
+    Env,
     Lin,
+    Part,
+    Plan,
     Trace,
     axes_of,
+    bound_env,
+    brought,
     choose,
+    folded,
     homogeneous,
     infer,
+    of_value,
     unbounded,
     unknown,
 )
-from tc.interpreter.sac_values import FUNCTIONS, Type, join, settle
+from tc.interpreter.sac_values import FUNCTIONS, Type, Value, cast, join, settle
 from tc.lang.sac import syntax as s
+from tc.lang.sac.names import parameters
 
-Env = Mapping[str, Abstract]
 CASTS = {"tob": "byte", "tos": "short", "toi": "int", "tol": "long", "tof": "float", "tod": "double"}
+SHAPED = frozenset(("genarray", "reshape", "take", "drop", "tile", "iota"))
 _FRESH = count()
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A partition: names of its variables, its set, its body, and what each axis of the frame is: a
-    variable's number, or -1 for one of the body."""
-
-    names: tuple[str, ...]
-    low: tuple[Lin, ...]
-    end: tuple[Lin, ...]
-    body: Abstract
-    axes: tuple[int, ...]
-    step: tuple[int, ...] = ()
-    width: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    parts: tuple[Part, ...]
-    frame: tuple[Lin, ...]
-    cell: tuple[Lin, ...]
-    dtype: Type
 
 
 @dataclass(slots=True)
 class Shapes:
+    """`evaluate` gives the value of an expression where no index is part of it."""
+
     functions: Mapping[str, Sequence[s.Function]]
+    evaluate: Callable[[s.Exp, Mapping[str, Value]], Value]
     known: dict[str, tuple[Lin, Lin]] = field(default_factory=dict[str, tuple[Lin, Lin]])
     traces: list[Trace] = field(default_factory=list[Trace])
     guards: int = 0
@@ -87,7 +76,8 @@ class Shapes:
                 shape = self.agree(a.shape, b.shape, e.span)
                 return Abstract(shape, join(a.dtype, b.dtype, False), a.items if a.items == b.items else None)
             case s.Call():
-                return self.call(e, [self.exp(a, env) for a in e.args])
+                shapes = e.name in self.functions or e.name in SHAPED
+                return self.call(e, [self.numbers(a, env) if shapes else self.exp(a, env) for a in e.args])
             case s.Comprehension():
                 p = self.plan(e, env)
                 return self.of_plan(p)
@@ -98,6 +88,22 @@ class Shapes:
                     dtype = settle(p.dtype) if start.dtype != BOOL else BOOL
                     return Abstract(start.shape, dtype)
                 return self.of_plan(p)
+
+    def numbers(self, e: s.Exp, env: Env) -> Abstract:
+        """An expression that decides a shape: its integers are computed where no index is part of it."""
+        a = self.exp(e, env)
+        if a.rank > 1 or settle(a.dtype).is_float or a.dtype == BOOL:
+            return a
+        if a.items is not None and not any(n.startswith("?") for i in a.items for n, _ in i.terms):
+            return a
+        values = {n.id: env[n.id].value for n in parameters(e)}
+        given = {n: v for n, v in values.items() if v is not None}
+        if len(given) < len(values):
+            return a
+        try:
+            return of_value(self.evaluate(e, given))
+        except Error:  # below a condition that does not hold; elsewhere it comes out when it is evaluated
+            return a
 
     def of_plan(self, p: Plan) -> Abstract:
         shape = (*p.frame, *p.cell)
@@ -199,12 +205,12 @@ class Shapes:
         if f is not None:
             env = {p.name: self._declared(a, p.type) for p, a in zip(f.params, args, strict=True)}
             for x in f.body:
-                env[x.name] = self.exp(x.value, env)
+                env[x.name] = self.numbers(x.value, env)
             return self._declared(self.exp(f.results[0], env), f.types[0])
         return self._prelude(e, args)
 
     def _declared(self, a: Abstract, d: s.Type) -> Abstract:
-        return Abstract(a.shape, d.dtype, a.items)
+        return Abstract(a.shape, d.dtype, a.items, a.value and cast(a.value, d.dtype))
 
     def _prelude(self, e: s.Call, args: list[Abstract]) -> Abstract:
         name, span = e.name, e.span
@@ -263,7 +269,7 @@ class Shapes:
                 numbers = [x.items[0].number if x.items and not x.rank else None for x in args]
                 if not shape and None not in numbers:
                     known = [n for n in numbers if n is not None]
-                    value = _folded(name, known)
+                    value = folded(name, known)
                     return Abstract((), dtype, (Lin((), value),))
                 return Abstract(shape, dtype, self._filled(shape, dtype))
 
@@ -319,7 +325,7 @@ class Shapes:
         final = self._part(last.index, last.body, last.bounds, env, None, True)
         frame = self._frame(final)
         parts = [self._part(p.index, p.body, p.bounds, env, frame, False) for p in others]
-        return self._plan([*parts, final], frame, final.body.shape[_brought(final) :], e.span)
+        return self._plan([*parts, final], frame, final.body.shape[brought(final) :], e.span)
 
     def _frame(self, p: Part) -> tuple[Lin, ...]:
         body = iter(p.body.shape)
@@ -330,16 +336,16 @@ class Shapes:
         for p in parts:
             if len(p.axes) != len(frame):
                 raise SemanticError("frames differ", span, code="TC0261")
-            if len(p.body.shape) - _brought(p) != len(cell):
+            if len(p.body.shape) - brought(p) != len(cell):
                 raise SemanticError("cells differ", span, code="TC0261")
-            self.agree(p.body.shape[_brought(p) :], cell, span)
+            self.agree(p.body.shape[brought(p) :], cell, span)
             dtype = p.body.dtype if dtype is None else join(dtype, p.body.dtype, False)
         return Plan(tuple(parts), frame, cell, dtype or "int")
 
     def _side(self, b: s.Exp | s.Dot | None, env: Env, span: Span) -> tuple[Lin, ...] | None:
         if b is None or isinstance(b, s.Dot):
             return None
-        a = self.exp(b, env)
+        a = self.numbers(b, env)
         return (a.items or (unknown(),)) if not a.rank else self.items_of(a, span)
 
     def _part(
@@ -438,7 +444,7 @@ class Shapes:
         return None
 
     def with_plan(self, e: s.WithLoop, env: Env) -> Plan:
-        base = self.exp(e.args[0], env)
+        base = self.numbers(e.args[0], env)
         default: Abstract | None = None
         if e.operator == "genarray":
             frame = tuple(map(self._extent, self.items_of(base, e.span))) if base.rank else base.items or ()
@@ -473,23 +479,3 @@ class Shapes:
             return found
         dtype = join(default.dtype, found.dtype, False) if parts else default.dtype
         return Plan(found.parts, frame, cell, dtype)
-
-
-def _brought(p: Part) -> int:
-    return sum(v < 0 for v in p.axes)
-
-
-def _folded(name: str, known: Sequence[int]) -> int:
-    if name == "mod":
-        return known[0] % known[1] if known[1] else 0
-    return abs(known[0]) if name == "abs" else min(known) if name == "min" else max(known)
-
-
-def bound_env(env: Env, index: s.Pattern, values: Sequence[Lin]) -> dict[str, Abstract]:
-    out = dict(env)
-    if index.name is not None:
-        out[index.name] = Abstract((Lin((), len(values)),), INT32, tuple(values))
-    else:
-        for x, v in zip(index.variables, values, strict=True):
-            out[x.name] = Abstract((), INT32, (v,))
-    return out

@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from tc.dtypes import BOOL
+from tc.dtypes import BOOL, INT32
 from tc.errors import RangeError, SemanticError, Span
-from tc.interpreter.sac_values import Type, settle
+from tc.interpreter.sac_values import Type, Value, settle
 from tc.lang.sac import syntax as s
 
 _UNKNOWN = count()
@@ -47,15 +47,49 @@ def unknown() -> Lin:
 
 @dataclass(frozen=True, slots=True)
 class Abstract:
-    """`items`: the integers of a scalar or vector, as far as they are known."""
+    """`items`: the integers of a scalar or vector, as far as they are known.  `value`: the whole of it, where
+    no index is part of it."""
 
     shape: tuple[Lin, ...]
     dtype: Type
     items: tuple[Lin, ...] | None = None
+    value: Value | None = field(default=None, compare=False, repr=False)
 
     @property
     def rank(self) -> int:
         return len(self.shape)
+
+
+def of_value(v: Value) -> Abstract:
+    items = None
+    if v.data.dtype.kind in "iu" and v.data.ndim <= 1:
+        items = tuple(Lin((), int(x)) for x in v.data.ravel())
+    return Abstract(tuple(Lin((), n) for n in v.shape), v.dtype, items, v)
+
+
+Env = Mapping[str, Abstract]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A partition: names of its variables, its set, its body, and what each axis of the frame is: a
+    variable's number, or -1 for one of the body."""
+
+    names: tuple[str, ...]
+    low: tuple[Lin, ...]
+    end: tuple[Lin, ...]
+    body: Abstract
+    axes: tuple[int, ...]
+    step: tuple[int, ...] = ()
+    width: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    parts: tuple[Part, ...]
+    frame: tuple[Lin, ...]
+    cell: tuple[Lin, ...]
+    dtype: Type
 
 
 @dataclass(slots=True)
@@ -184,3 +218,23 @@ def choose(functions: Sequence[s.Function], args: Sequence[tuple[int, Type]]) ->
         else:
             found.append(((score[0], score[1]), f))
     return min(found, key=lambda x: x[0])[1] if found else None
+
+
+def brought(p: Part) -> int:
+    return sum(v < 0 for v in p.axes)
+
+
+def folded(name: str, known: Sequence[int]) -> int:
+    if name == "mod":
+        return known[0] % known[1] if known[1] else 0
+    return abs(known[0]) if name == "abs" else min(known) if name == "min" else max(known)
+
+
+def bound_env(env: Env, index: s.Pattern, values: Sequence[Lin]) -> dict[str, Abstract]:
+    out = dict(env)
+    if index.name is not None:
+        out[index.name] = Abstract((Lin((), len(values)),), INT32, tuple(values))
+    else:
+        for x, v in zip(index.variables, values, strict=True):
+            out[x.name] = Abstract((), INT32, (v,))
+    return out

@@ -137,11 +137,16 @@ def assemble(
     shape = (*frame, *cell)
     items = (at(()),) if not shape else None
     n = t.number(shape[0]) if len(shape) == 1 else None
-    if n is not None and n <= 16 and not any(isinstance(x, (t.Reduce, t.Pick)) for x in _probe(at, span)):
+    if n is not None and n <= 16 and not any(map(_is_computed, _probe(at, span))):
         values = tuple(at((t.const(k, span),)) for k in range(n))
         if all(is_static(v) for v in values):
             items = values
     return Array(shape, dtype, at, span, items=items, regions=tuple(regions) if len(regions) > 1 else ())
+
+
+def _is_computed(e: Any) -> bool:
+    """Whether an element takes more than the items of a vector."""
+    return isinstance(e, t.Reduce) or (isinstance(e, t.Pick) and (e.array.stored or e.array.items is None))
 
 
 def _probe(at: Any, span: Span) -> list[Any]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 from tc.dtypes import BOOL, FLOAT64, INT32, DType
@@ -11,12 +12,14 @@ from tc.lang import resolved as r
 from tc.lang.sac import terms as t
 from tc.lang.sac.arrays import Array, Region, Type, converted, joined, scalar, settled, vector
 from tc.lang.sac.names import CONVERSIONS, MATH
+from tc.lang.sac.scalars import arithmetic, is_static
 from tc.lang.sac.syntax import BASES
 
 if TYPE_CHECKING:
     from tc.lang.sac.elaborate import Elaborator
 
 FOLDS = {"sum": "+", "prod": "*", "minval": "min", "maxval": "max"}
+_NEUTRAL = {"+": 0, "*": 1, "min": INT32.max, "max": INT32.min}
 
 
 def primitive(el: Elaborator, name: str, args: list[Array], span: Span) -> Array:
@@ -273,8 +276,19 @@ def fold(op: str, a: Array, span: Span, start: Any = None) -> Array:
 
     if not a.rank:
         return scalar(value(a.at(())), dtype, span)
+    if a.items is not None and dtype == INT32 and source != BOOL and all(map(is_static, a.items)):
+        start = t.const(_NEUTRAL[op], span)
+        items = a.items or (start,)
+        return scalar(functools.reduce(lambda x, y: _combined(op, x, y, span), items), dtype, span)
     reduced = t.Reduce(op, parts_of(a, value, op, span), dtype, span)
     return scalar(reduced, dtype, span)
+
+
+def _combined(op: str, x: Any, y: Any, span: Span) -> Any:
+    """Of two numbers made of indices and sizes."""
+    if op in ("min", "max"):
+        return (t.least if op == "min" else t.greatest)(x, y)
+    return arithmetic(op, x, y, INT32, span)
 
 
 def parts_of(a: Array, value: Any, op: str, span: Span) -> tuple[t.Part, ...]:

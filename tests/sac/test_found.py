@@ -98,6 +98,13 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         {"v": np.zeros(2), "n": 9},
         [-101, -100, -1, 0],
     ),
+    (
+        "an array that is kept for the indices of an empty partition",
+        "{ [i] -> { [k] -> A[i, 0] | [1] <= [k] < [2]; [k] -> 1 | [k] < [3] }[mod(n, 3)] "
+        "| [40] <= [i] < take([1], shape(A)); [i] -> 7 | [i] < [5] }",
+        {"A": A, "n": 3},
+        [7] * 5,
+    ),
 ]
 
 

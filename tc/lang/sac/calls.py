@@ -137,7 +137,7 @@ def declared(el: Elaborator, a: Array, d: s.Type, what: str, span: Span) -> Arra
         return a if shape == a.shape else reshaped(a, shape)
     if not takes(a.dtype, d.dtype):
         raise DTypeError(
-            f"{what} is {settled(a.dtype)}, which does not become {d.dtype} by itel",
+            f"{what} is {settled(a.dtype)}, which does not become {d.dtype} by itself",
             span,
             code="TC0454",
             help=f"convert it: {_CONVERT.get(d.base, 'toi')}(…), or declare {d.base} otherwise",

@@ -71,7 +71,7 @@ class Emitter:
             self._fixed(n, a.span)
         target = r.Tensor(name, len(outer) + len(shape), role, declared, None, a.span)
         zero_ = t.const(0, a.span)
-        whole = tuple((lo, hi) for _, lo, hi in outer) + tuple((zero_, n) for n in shape)
+        whole = tuple((lo, _end(lo, hi)) for _, lo, hi in outer) + tuple((zero_, n) for n in shape)
         regions = a.regions or (Region(tuple((zero_, n) for n in a.shape), a.at),)
         regions = tuple(
             Region(
@@ -372,9 +372,12 @@ def _guarded_array(a: Array, test: Any) -> Array:
 
 
 def _range(name: str, lo: Any, hi: Any, span: Span) -> r.IndexRange:
-    if not t.not_negative(t.minus(hi, lo), {}):
-        hi = t.greatest(lo, hi)
-    return r.IndexRange(name, lo, hi, span)
+    return r.IndexRange(name, lo, _end(lo, hi), span)
+
+
+def _end(lo: Any, hi: Any) -> Any:
+    """The end of a range that may be empty."""
+    return hi if t.not_negative(t.minus(hi, lo), {}) else t.greatest(lo, hi)
 
 
 def _within(i: Any, extent: Any, scope: Scope) -> bool:

@@ -407,6 +407,7 @@ _SHOWN = {
     "QMARK": "'?'", "RETURN": "'return'", "STEP": "'step'", "WIDTH": "'width'", "LT": "'<'", "LE": "'<='",
     "GENARRAY": "'genarray'", "MODARRAY": "'modarray'", "FOLD": "'fold'", "STAR": "'*'", "PLUS": "'+'",
     "DOT": "'.'", "DOTS": "'...'", "$END": "the end of the source", "WITH": "'with'", "MINUS": "'-'",
+    "OR": "'||'", "AND": "'&&'", "CAT": "'++'",
 }  # fmt: skip
 _EXPRESSION = {"INT", "FLOAT", "TRUE", "FALSE", "NAME", "LPAR", "LSQB", "LBRACE", "WITH", "MINUS", "NOT"}
 _OPERATORS = {"OR", "AND", "EQ", "LE", "LT", "CAT", "PLUS", "MINUS", "STAR", "MUL", "QMARK", "LSQB"}

@@ -145,6 +145,9 @@ def _timed(s: Statement, depth: int) -> isl.Map:
     return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(out, affs)).intersect_domain(s.domain)
 
 
+_MAX_CONTEXT = 24  # pieces of a context
+
+
 def build(program: Program) -> Scop:
     """The scop of a program, symbolic in whatever sizes it has left.
 
@@ -180,9 +183,15 @@ class Domains:
                     assert e in parameters.of_expr
                     context = context.lower_bound_val(PARAM, i, 0)
             outer = Affine(parameters, parameters.space("", "", (), ctx), ())
-            for p in program.preconditions:
-                where, _ = outer.holds(p.condition)
-                context = context.intersect(where.params()).coalesce()
+            assumed = [outer.holds(p.condition)[0].params() for p in program.preconditions]
+            # Each domain is cut by the context, into as many pieces.  Without a precondition the context has
+            # more sizes than calls may have: more is proved than is needed, nothing too little.
+            for where in sorted(assumed, key=isl.Set.n_basic_set):
+                if context.n_basic_set() * where.n_basic_set() > 8 * _MAX_CONTEXT:
+                    continue
+                narrower = context.intersect(where).coalesce()
+                if narrower.n_basic_set() <= _MAX_CONTEXT:
+                    context = narrower
         return Domains(names, parameters, context, stage_reads)
 
     def of_stage(self, stage: Stage) -> tuple[Affine, isl.Set, tuple[Expr, ...]]:

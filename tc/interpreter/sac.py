@@ -143,20 +143,20 @@ class Machine:
             if v >= 0:
                 values[v] = i
         for k, (x, lo, hi) in enumerate(zip(values, p.low, p.end, strict=True)):
-            low = lo.number
-            if low is None or hi.number is None or not low <= x < hi.constant:
+            low, end = lo.number, hi.number
+            if low is None or end is None or not low <= x < end:
                 return None
             if p.step and (x - low) % p.step[k] >= p.width[k]:
                 return None
         return tuple(values)
 
-    def _at(self, body: s.Exp, pattern: s.Pattern, values: Sequence[int], env: Env) -> Value:
+    def _at(self, body: s.Exp, pattern: s.Pattern, p: Part, values: Sequence[int], env: Env) -> Value:
         inner = dict(env)
         if pattern.name is not None:
-            inner[pattern.name] = Value(np.array(values, np.int32), INT32)
+            inner[pattern.name] = Value(np.array(values, np.int32), INT32, p.names)
         else:
-            for x, v in zip(pattern.variables, values, strict=True):
-                inner[x.name] = Value(np.asarray(np.int32(v)), INT32)
+            for x, v, name in zip(pattern.variables, values, p.names, strict=True):
+                inner[x.name] = Value(np.asarray(np.int32(v)), INT32, (name,))
         return self.exp(body, inner)
 
     def _filled(
@@ -178,7 +178,7 @@ class Machine:
                 if values is None:
                     continue
                 if body is not None:
-                    made = cast(self._at(body, pattern, values, env), plan.dtype)
+                    made = cast(self._at(body, pattern, p, values, env), plan.dtype)
                     own = tuple(i for v, i in zip(p.axes, index, strict=True) if v < 0)
                     out[index] = made.data[own]
                 break
@@ -202,13 +202,15 @@ class Machine:
         total = start if start.dtype == BOOL else cast(start, settle(plan.dtype))
         seen: set[tuple[int, ...]] = set()
         for p, g in zip(plan.parts, e.generators, strict=True):
-            ranges = [range(max(0, lo.constant), hi.constant) for lo, hi in zip(p.low, p.end, strict=True)]
+            ranges = [
+                range(max(0, lo.number or 0), hi.number or 0) for lo, hi in zip(p.low, p.end, strict=True)
+            ]
             for index in itertools.product(*ranges):
                 if index in seen or self._inside(p, index) is None:
                     continue
                 seen.add(index)
                 body = g.body if g.body is not None else e.args[0]
-                total = self._folded(e, total, self._at(body, g.index, index, env))
+                total = self._folded(e, total, self._at(body, g.index, p, index, env))
         return total
 
     def _folded(self, e: s.WithLoop, a: Value, b: Value) -> Value:
@@ -244,9 +246,10 @@ class Machine:
 
 
 def _numbers(shape: Sequence[Lin], span: Span) -> tuple[int, ...]:
-    if any(n.number is None for n in shape):
+    found = tuple(n.number for n in shape if n.number is not None)
+    if len(found) < len(shape):
         raise SemanticError("this shape depends on an index", span, code="TC0257")
-    return tuple(n.constant for n in shape)
+    return found
 
 
 def _extreme(name: str, args: Sequence[Value]) -> Value:

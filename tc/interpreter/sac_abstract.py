@@ -10,6 +10,7 @@ from itertools import count
 
 from tc.dtypes import BOOL, FLOAT32, FLOAT64, INT32, INT64
 from tc.errors import Error, PreconditionError, RangeError, SemanticError, Span
+from tc.interpreter.sac_facts import NOTHING, compared, joined, paired, protected, reduced
 from tc.interpreter.sac_shapes import (
     Abstract,
     Env,
@@ -21,10 +22,12 @@ from tc.interpreter.sac_shapes import (
     bound_env,
     brought,
     choose,
+    extent,
     folded,
     homogeneous,
     infer,
     of_value,
+    taken,
     unbounded,
     unknown,
 )
@@ -46,6 +49,7 @@ class Shapes:
     known: dict[str, tuple[Lin, Lin]] = field(default_factory=dict[str, tuple[Lin, Lin]])
     traces: list[Trace] = field(default_factory=list[Trace])
     guards: int = 0
+    facts: list[Lin] = field(default_factory=list[Lin])  # not negative where the conditions around hold
 
     def exp(self, e: s.Exp, env: Env) -> Abstract:
         match e:
@@ -65,13 +69,14 @@ class Shapes:
                 a = self.exp(e.operand, env)
                 items = None if a.items is None or e.op == "!" else tuple(i.times(-1) for i in a.items)
                 dtype = a.dtype if isinstance(a.dtype, str) or e.op == "!" else join(a.dtype, a.dtype)
-                return Abstract(a.shape, dtype, items)
+                whens = None if a.whens is None else tuple((no, yes) for yes, no in a.whens)
+                return Abstract(a.shape, dtype, items, whens=whens)
             case s.Binary():
                 return self._binary(e.op, self.exp(e.left, env), self.exp(e.right, env), e.span)
             case s.Ternary():
-                self.exp(e.condition, env)
+                ((yes, no),) = self.exp(e.condition, env).whens or (NOTHING,)
                 self.guards += 1
-                a, b = self.exp(e.then, env), self.exp(e.otherwise, env)
+                a, b = self._below(e.then, env, yes), self._below(e.otherwise, env, no)
                 self.guards -= 1
                 shape = self.agree(a.shape, b.shape, e.span)
                 return Abstract(shape, join(a.dtype, b.dtype, False), a.items if a.items == b.items else None)
@@ -88,6 +93,14 @@ class Shapes:
                     dtype = settle(p.dtype) if start.dtype != BOOL else BOOL
                     return Abstract(start.shape, dtype)
                 return self.of_plan(p)
+
+    def _below(self, e: s.Exp, env: Env, facts: Sequence[Lin]) -> Abstract:
+        kept = len(self.facts)
+        self.facts += facts
+        try:
+            return self.exp(e, env)
+        finally:
+            del self.facts[kept:]
 
     def numbers(self, e: s.Exp, env: Env) -> Abstract:
         """An expression that decides a shape: its integers are computed where no index is part of it."""
@@ -133,7 +146,7 @@ class Shapes:
         if len(a) != len(b):
             raise SemanticError("the shapes differ in rank", span, code="TC0256")
         for x, y in zip(a, b, strict=True):
-            if x != y:
+            if x != y and (x.number is None or x.number != y.number):
                 raise PreconditionError("the shapes differ", span, code="TC0601")
         return tuple(a)
 
@@ -157,11 +170,12 @@ class Shapes:
         if len(index) > a.rank:
             raise SemanticError("an index longer than the rank", span, code="TC0254")
         for i, n in zip(index, a.shape, strict=False):
+            below = 0 if not self.guards else 2 if protected(i, n, self.facts) else 1
             for trace in self.traces:
-                trace.found.append((n, i, bool(self.guards)))
+                trace.found.append((n, i, below))
         shape = a.shape[len(index) :]
         if a.rank == 1 and len(index) == 1 and a.items is not None and index[0].number is not None:
-            k = index[0].constant
+            k = index[0].number
             if 0 <= k < len(a.items):
                 return Abstract((), a.dtype, (a.items[k],))
         return Abstract(shape, a.dtype, self._filled(shape, a.dtype))
@@ -175,17 +189,17 @@ class Shapes:
             dtype = b.dtype if a.items == () else a.dtype if b.items == () else join(a.dtype, b.dtype, False)
             return Abstract((a.shape[0] + b.shape[0], *rest), dtype, items)
         shape = a.shape if not b.rank else b.shape if not a.rank else self.agree(a.shape, b.shape, span)
-        if op in ("==", "!=", "<", ">", "<=", ">=", "&&", "||"):
-            return Abstract(shape, BOOL)
+        if op in ("&&", "||"):
+            whens = paired(lambda x, y: joined(op, x, y), a, a.whens, b, b.whens)
+            return Abstract(shape, BOOL, whens=whens)
         dtype = join(a.dtype, b.dtype)
-        if a.items is None or b.items is None or settle(dtype).is_float:
+        whole = not settle(dtype).is_float
+        if op in ("==", "!=", "<", ">", "<=", ">="):
+            whens = paired(lambda x, y: compared(op, x, y), a, a.items, b, b.items) if whole else None
+            return Abstract(shape, BOOL, whens=whens)
+        if not whole:
             return Abstract(shape, dtype)
-        n = max(len(a.items) if a.rank else 1, len(b.items) if b.rank else 1)
-        if (a.rank and not a.items) or (b.rank and not b.items):
-            n = 0
-        left = a.items if a.rank else a.items * n
-        right = b.items if b.rank else b.items * n
-        return Abstract(shape, dtype, tuple(self._number(op, x, y) for x, y in zip(left, right, strict=True)))
+        return Abstract(shape, dtype, paired(lambda x, y: self._number(op, x, y), a, a.items, b, b.items))
 
     def _number(self, op: str, x: Lin, y: Lin) -> Lin:
         p, q = x.number, y.number
@@ -210,7 +224,8 @@ class Shapes:
         return self._prelude(e, args)
 
     def _declared(self, a: Abstract, d: s.Type) -> Abstract:
-        return Abstract(a.shape, d.dtype, a.items, a.value and cast(a.value, d.dtype))
+        value = a.value and cast(a.value, d.dtype)
+        return Abstract(a.shape, d.dtype, a.items, value, a.symbols, a.whens)
 
     def _prelude(self, e: s.Call, args: list[Abstract]) -> Abstract:
         name, span = e.name, e.span
@@ -233,10 +248,10 @@ class Shapes:
                 dtype = INT32 if a.dtype == BOOL else settle(a.dtype)
                 return Abstract((), dtype, (unknown(),))
             case "all" | "any":
-                return Abstract((), BOOL)
+                return Abstract((), BOOL, whens=None if a.whens is None else (reduced(name, a.whens),))
             case "iota":
                 n = self._extent(a.items[0]) if a.items else unknown()
-                items = None if n.number is None else tuple(Lin((), k) for k in range(n.constant))
+                items = None if n.number is None else tuple(Lin((), k) for k in range(n.number))
                 return Abstract((n,), INT32, items)
             case "genarray":
                 shape = (*map(self._extent, self.items_of(a, span)), *args[1].shape)
@@ -244,7 +259,8 @@ class Shapes:
             case "sel":
                 return self._select(args[1], [a], span)
             case "take" | "drop":
-                return self._take(args, name == "drop", span)
+                counts = (a.items or (unknown(),)) if not a.rank else self.items_of(a, span)
+                return taken(counts, args[1], name == "drop", span)
             case "reshape":
                 shape = self.items_of(a, span)
                 return Abstract(shape, args[1].dtype, self._filled(shape, args[1].dtype))
@@ -274,38 +290,7 @@ class Shapes:
                 return Abstract(shape, dtype, self._filled(shape, dtype))
 
     def _extent(self, n: Lin) -> Lin:
-        return n if n.number is None else Lin((), max(0, n.constant))
-
-    def _take(self, args: list[Abstract], drops: bool, span: Span) -> Abstract:
-        counts, a = args
-        items = (counts.items or (unknown(),)) if not counts.rank else self.items_of(counts, span)
-        if len(items) > a.rank:
-            raise SemanticError("more counts than axes", span, code="TC0254")
-        shape: list[Lin] = []
-        start: list[int | None] = []
-        for n, extent in zip(items, a.shape, strict=False):
-            k, size = n.number, extent.number
-            if k is None or (size is None and drops):
-                shape.append(unknown())
-                start.append(None)
-            elif drops:
-                shape.append(Lin((), max(0, (size or 0) - abs(k))))
-                start.append(max(k, 0))
-            else:
-                if size is not None and abs(k) > size:
-                    raise PreconditionError("take beyond the extent", span, code="TC0601")
-                shape.append(Lin((), abs(k)))
-                start.append(0 if k >= 0 else None if size is None else size + k)
-        items_out = None
-        if (
-            a.rank == 1
-            and a.items is not None
-            and shape
-            and start[0] is not None
-            and shape[0].number is not None
-        ):
-            items_out = a.items[start[0] : start[0] + shape[0].constant]
-        return Abstract((*shape, *a.shape[len(items) :]), a.dtype, items_out)
+        return n if n.number is None or n.number >= 0 else Lin()
 
     # ---- comprehensions
 
@@ -390,10 +375,11 @@ class Shapes:
         if end is not None:
             for k, x in enumerate(names):
                 lo = low[k] if low is not None else Lin()
-                self.known[x] = (lo if lo.number is None else Lin((), max(0, lo.constant)), end[k])
+                self.known[x] = (lo if lo.number is None else Lin((), max(0, lo.number)), end[k])
         with self.tracing() as trace:
             found = self.exp(body, inner)
         if end is None and not dots[1]:
+            trace = self._over_indices(body, index, names, env) or trace
             inferred = infer(names, trace, {k: v for k, v in self.known.items() if k not in names})
             if all(x in inferred for x in names):
                 end = tuple(inferred[x][1] for x in names)
@@ -411,8 +397,18 @@ class Shapes:
             places = [d for v in range(n) for d, a in enumerate(axes) if a == v]
             end = tuple(frame[d] + Lin((), cut) if d < len(frame) else Lin() for d in places)
         for x, lo, hi in zip(names, low, end, strict=True):
-            self.known[x] = (lo if lo.number is None else Lin((), max(0, lo.constant)), hi)
+            self.known[x] = (lo if lo.number is None else Lin((), max(0, lo.number)), hi)
         return Part(names, low, end, found, axes)
+
+    def _over_indices(self, body: s.Exp, index: s.Pattern, names: Sequence[str], env: Env) -> Trace | None:
+        """The selections of a body for all sizes and all values of the index variables around it."""
+        around = {n: _for_all(a) for n, a in env.items()}
+        try:
+            with self.tracing() as trace:
+                self.exp(body, bound_env(around, index, [Lin(((x, 1),)) for x in names]))
+        except Error:  # a length that depends on them
+            return None
+        return trace
 
     def _length(self, index: s.Pattern, body: s.Exp, env: Env) -> int:
         """The greatest length of an index vector for which all selections fit."""
@@ -463,8 +459,8 @@ class Shapes:
             if g.body is None:
                 shape = cell if cell is not None else parts[0].body.shape if parts else ()
                 p = Part(p.names, p.low, p.end, Abstract(shape, default.dtype if default else "int"), p.axes)
-            steps = tuple(x.constant for x in self._side(g.step, env, g.span) or ())
-            widths = tuple(x.constant for x in self._side(g.width, env, g.span) or ()) or (1,) * len(steps)
+            steps = tuple(x.number or 1 for x in self._side(g.step, env, g.span) or ())
+            widths = tuple(x.number or 1 for x in self._side(g.width, env, g.span) or ()) or (1,) * len(steps)
             parts.append(Part(p.names, p.low, p.end, p.body, p.axes, steps, widths))
         if e.operator == "fold":
             dtype = base.dtype
@@ -479,3 +475,11 @@ class Shapes:
             return found
         dtype = join(default.dtype, found.dtype, False) if parts else default.dtype
         return Plan(found.parts, frame, cell, dtype)
+
+
+def _for_all(a: Abstract) -> Abstract:
+    """What is known of a value for all sizes and indices."""
+    if a.symbols:
+        return Abstract(a.shape, a.dtype, a.symbols)
+    shape = tuple(extent(n.constant) if not n.terms and a.value is not None else n for n in a.shape)
+    return Abstract(shape, a.dtype, a.items, a.value)

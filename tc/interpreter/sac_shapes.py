@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from tc.dtypes import BOOL, INT32
-from tc.errors import RangeError, SemanticError, Span
+from tc.errors import PreconditionError, RangeError, SemanticError, Span
 from tc.interpreter.sac_values import Type, Value, settle
 from tc.lang.sac import syntax as s
 
@@ -20,14 +20,20 @@ _UNKNOWN = count()
 
 @dataclass(frozen=True, slots=True)
 class Lin:
-    """A sum of variables times whole numbers, and a whole number."""
+    """A sum of variables times whole numbers, and a whole number.  `#5` is an extent of 5."""
 
     terms: tuple[tuple[str, int], ...] = ()
     constant: int = 0
 
     @property
     def number(self) -> int | None:
-        return None if self.terms else self.constant
+        """The value where no index is part of it."""
+        known = self.constant
+        for n, c in self.terms:
+            if not n.startswith("#"):
+                return None
+            known += c * int(n[1:])
+        return known
 
     def __add__(self, other: Lin) -> Lin:
         found = dict(self.terms)
@@ -40,20 +46,31 @@ class Lin:
         return Lin(tuple((n, c * k) for n, c in self.terms), self.constant * k) if k else Lin()
 
 
+def extent(n: int) -> Lin:
+    """An extent that is told from the same number in the source, for what has to hold for all sizes."""
+    return Lin(((f"#{n}", 1),))
+
+
 def unknown() -> Lin:
     """A number of which nothing is known."""
     return Lin(((f"?{next(_UNKNOWN)}", 1),))
 
 
+When = tuple[tuple[Lin, ...], tuple[Lin, ...]]
+
+
 @dataclass(frozen=True, slots=True)
 class Abstract:
     """`items`: the integers of a scalar or vector, as far as they are known.  `value`: the whole of it, where
-    no index is part of it."""
+    no index is part of it.  `symbols`: the index variables that it is the value of.  `whens`: of conditions
+    the integers that are not negative where each is true, and where it is false."""
 
     shape: tuple[Lin, ...]
     dtype: Type
     items: tuple[Lin, ...] | None = None
     value: Value | None = field(default=None, compare=False, repr=False)
+    symbols: tuple[Lin, ...] = field(default=(), compare=False, repr=False)
+    whens: tuple[When, ...] | None = field(default=None, compare=False, repr=False)
 
     @property
     def rank(self) -> int:
@@ -64,7 +81,8 @@ def of_value(v: Value) -> Abstract:
     items = None
     if v.data.dtype.kind in "iu" and v.data.ndim <= 1:
         items = tuple(Lin((), int(x)) for x in v.data.ravel())
-    return Abstract(tuple(Lin((), n) for n in v.shape), v.dtype, items, v)
+    symbols = tuple(Lin(((n, 1),)) for n in v.symbols)
+    return Abstract(tuple(Lin((), n) for n in v.shape), v.dtype, items, v, symbols)
 
 
 Env = Mapping[str, Abstract]
@@ -94,9 +112,10 @@ class Plan:
 
 @dataclass(slots=True)
 class Trace:
-    """Selections of a body: extents, subscripts, and whether they stand below a condition."""
+    """Selections of a body: extents, subscripts, and 0 where they stand below no condition, 2 where it alone
+    keeps them in bounds, 1 below others."""
 
-    found: list[tuple[Lin, Lin, bool]] = field(default_factory=list[tuple[Lin, Lin, bool]])
+    found: list[tuple[Lin, Lin, int]] = field(default_factory=list[tuple[Lin, Lin, int]])
 
 
 Known = Mapping[str, tuple[Lin, Lin]]  # low and end of variables
@@ -118,11 +137,11 @@ def extreme(e: Lin, known: Known, upper: bool) -> Lin | None:
 def infer(names: Sequence[str], trace: Trace, known: Known) -> dict[str, tuple[Lin, Lin]]:
     """Intervals of variables, in rounds, as the contract says (§3 of SAC.md)."""
     out: dict[str, tuple[Lin, Lin]] = {}
-    for guarded in (False, True):
+    for turn in range(3):
         while True:
             new: dict[str, list[tuple[Lin, Lin]]] = {}
             for extent, subscript, below in trace.found:
-                if below and not guarded:
+                if below > turn:
                     continue
                 bound = _bound(extent, subscript, names, {**known, **out})
                 if bound is not None:
@@ -155,12 +174,12 @@ def _bound(
     below, above = least.times(-1), extent + Lin((), -1) + most.times(-1)
     if c == 1 and (below.number is None or above.number is None):
         return mine[0], (
-            below if below.number is None else Lin((), max(below.constant, 0)),
+            below if below.number is None else Lin((), max(below.number, 0)),
             above + Lin((), 1),
         )
     if below.number is None or above.number is None:
         return None
-    lo, hi = below.constant, above.constant
+    lo, hi = below.number, above.number
     if c < 0:
         lo, hi, c = -hi, -lo, -c
     return mine[0], (Lin((), max(0, -(-lo // c))), Lin((), hi // c + 1))
@@ -238,3 +257,28 @@ def bound_env(env: Env, index: s.Pattern, values: Sequence[Lin]) -> dict[str, Ab
         for x, v in zip(index.variables, values, strict=True):
             out[x.name] = Abstract((), INT32, (v,))
     return out
+
+
+def taken(items: Sequence[Lin], a: Abstract, drops: bool, span: Span) -> Abstract:
+    """`take` or `drop` of an array."""
+    if len(items) > a.rank:
+        raise SemanticError("more counts than axes", span, code="TC0254")
+    shape: list[Lin] = []
+    start: list[int | None] = []
+    for n, extent in zip(items, a.shape, strict=False):
+        k, size = n.number, extent.number
+        if k is None or (size is None and drops):
+            shape.append(unknown())
+            start.append(None)
+        elif drops:
+            shape.append(Lin((), max(0, (size or 0) - abs(k))))
+            start.append(max(k, 0))
+        else:
+            if size is not None and abs(k) > size:
+                raise PreconditionError("take beyond the extent", span, code="TC0601")
+            shape.append(Lin((), abs(k)))
+            start.append(0 if k >= 0 else None if size is None else size + k)
+    items_out = None
+    if a.rank == 1 and a.items is not None and shape and start[0] is not None and shape[0].number is not None:
+        items_out = a.items[start[0] : start[0] + shape[0].number]
+    return Abstract((*shape, *a.shape[len(items) :]), a.dtype, items_out)

@@ -42,10 +42,12 @@ FUNCTIONS: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """`data` holds floats in float64 and integers in their type."""
+    """`data` holds floats in float64 and integers in their type.  `symbols`: index variables that it is the
+    value of."""
 
     data: Array
     dtype: Type
+    symbols: tuple[str, ...] = ()
 
     @property
     def shape(self) -> tuple[int, ...]:

@@ -2,7 +2,7 @@
 
 A subscript that is a sum with whole coefficients bounds its variables in rounds: in each, a selection with
 a single variable that is still open bounds it, for all values of those that are known.  Selections below
-conditions are asked last, for what is open then.
+conditions are asked for what is open then, and last those that their condition alone keeps in bounds.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ def infer(
     selections that each came from; variables that nothing bounds are not among them."""
     found: dict[str, Interval] = {}
     why: dict[str, str] = {}
-    for guarded in (False, True):
+    for turn in range(3):
         while True:
             new: dict[str, list[tuple[Interval, Selection]]] = {}
             for x in trace:
-                if x.guarded and not guarded:
+                if x.guarded + (x.guarded and x.protected) > turn:
                     continue
                 bound = _bound(x, names, {**known, **found})
                 if bound is not None:

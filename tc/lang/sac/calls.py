@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from tc.dtypes import BOOL
 from tc.errors import DTypeError, Error, SemanticError, Span
+from tc.lang import resolved as r
 from tc.lang.sac import syntax as s
 from tc.lang.sac import terms as t
-from tc.lang.sac.arrays import Array, settled
+from tc.lang.sac.arrays import Array, scalar, settled
 from tc.lang.sac.names import PRELUDE, PRIMITIVES
 from tc.lang.sac.overloads import fits, generality, heavy, takes, weights
 from tc.lang.sac.regions import converted_array, reshaped
@@ -32,6 +35,8 @@ _CONVERT = {
 def call(el: Elaborator, e: s.Call, args: list[Array]) -> Array:
     for overloads in (el.names.functions.get(e.name, ()), el.names.prelude.get(e.name, ())):
         f = _most_specific(overloads, args)
+        if f is not None and f.span.source.name == PRELUDE and e.name in ("all", "any") and args[0].items:
+            return scalar(_joined("&&" if e.name == "all" else "||", args[0].items, e.span), BOOL, e.span)
         if f is not None:
             results = _inlined(el, f, args, e.span)
             if len(results) != 1:
@@ -47,6 +52,11 @@ def call(el: Elaborator, e: s.Call, args: list[Array]) -> Array:
 
         return primitive(el, e.name, args, e.span)
     raise _no_overload(el, e, args)
+
+
+def _joined(op: str, items: Sequence[Any], span: Span) -> Any:
+    """Conditions on the elements of a vector as one, which may guard a selection."""
+    return functools.reduce(lambda x, y: r.Binary(op, x, y, span), items)
 
 
 def _inlined(el: Elaborator, f: s.Function, args: list[Array], span: Span) -> list[Array]:

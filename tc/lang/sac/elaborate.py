@@ -20,7 +20,7 @@ from tc.lang.sac.arrays import Array, Region, Type, joined, scalar, settled, vec
 from tc.lang.sac.calls import call
 from tc.lang.sac.names import Names
 from tc.lang.sac.regions import regions_at, row, shifted
-from tc.lang.sac.scalars import COMPARE, adapted, arithmetic, t_text, truth_of
+from tc.lang.sac.scalars import COMPARE, adapted, arithmetic, facts, t_text, truth_of
 
 MAX_STEPS = 100_000  # expressions elaborated for one program
 Env = Mapping[str, Array]
@@ -28,12 +28,14 @@ Env = Mapping[str, Array]
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """A subscript of an axis of a known extent, as bound inference sees it."""
+    """A subscript of an axis of a known extent, as bound inference sees it.  `guarded`: it stands below a
+    condition, and `protected`: this condition alone keeps it in bounds."""
 
     extent: Any
     subscript: Any
     text: str
     guarded: bool
+    protected: bool
     span: Span
 
 
@@ -53,6 +55,9 @@ class Elaborator:
         default_factory=dict[int, tuple[dict[str, int], tuple[int, ...]]]
     )  # of functions, by identity
     guards: int = 0
+    facts: list[Any] = field(
+        default_factory=list[Any]
+    )  # integers that conditions around keep from being negative
     steps: int = 0
     inlining: int = 0
 
@@ -175,14 +180,23 @@ class Elaborator:
                     help="indices count from 0",
                 )
             text = f"{array.span.text}[{', '.join(t_text(x) for x in index)}]"
+            protected = bool(self.facts and self.traces) and self._protected(i, array.shape[n])
             for trace in self.traces:
-                trace.append(Selection(array.shape[n], i, text, bool(self.guards), i.span))
+                trace.append(Selection(array.shape[n], i, text, bool(self.guards), protected, i.span))
         if k == 0:
             return array
         at = lambda rest: self.pick(array, (*index, *rest), span)  # noqa: E731
         items = (at(()),) if k == array.rank else None
         view = array.view or array.tensor is not None
         return Array(array.shape[k:], array.dtype, at, span, items=items, view=view)
+
+    def _protected(self, index: Any, extent: Any) -> bool:
+        """Whether the conditions around a selection alone keep its subscript in bounds."""
+        last = t.minus(t.minus(extent, index), t.const(1, index.span))
+        return all(
+            t.not_negative(x, {}) or any(t.not_negative(t.minus(x, fact), {}) for fact in self.facts)
+            for x in (index, last)
+        )
 
     def pick(self, array: Array, index: tuple[Any, ...], span: Span) -> Any:
         """One element of an array, by an index that may be out of bounds."""
@@ -337,11 +351,22 @@ class Elaborator:
         if known is not None:
             return self.exp(e.then if known else e.otherwise, env)
         self.guards += 1
-        then, otherwise = self.exp(e.then, env), self.exp(e.otherwise, env)
+        then, otherwise = (
+            self._below(e.then, env, facts(test, True)),
+            self._below(e.otherwise, env, facts(test, False)),
+        )
         self.guards -= 1
         if then.rank != otherwise.rank:
             self.unify(then, otherwise, "the two values of '?:'", e.span)
         return self.choose([condition, then, otherwise], e.span)
+
+    def _below(self, e: s.Exp, env: Env, known: Sequence[Any]) -> Array:
+        kept = len(self.facts)
+        self.facts += known
+        try:
+            return self.exp(e, env)
+        finally:
+            del self.facts[kept:]
 
     def choose(self, arrays: Sequence[Array], span: Span) -> Array:
         condition, a, b = arrays

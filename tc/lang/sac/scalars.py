@@ -126,6 +126,34 @@ def truth_of(e: Any) -> bool | None:
             return None
 
 
+def facts(e: Any, value: bool) -> list[Any]:
+    """Integers that are not negative where a condition has this value, as far as it compares integers that
+    are made of indices and sizes."""
+    match e:
+        case r.Unary(op="!"):
+            return facts(e.operand, not value)
+        case r.Binary(op="&&" | "||") if (e.op == "&&") == value:
+            return facts(e.left, value) + facts(e.right, value)
+        case r.Binary(op="<" | "<=" | ">" | ">=" | "==" | "!=") if is_static(e.left) and is_static(e.right):
+            one = t.const(1, e.span)
+            less, more = t.minus(e.right, e.left), t.minus(e.left, e.right)
+            match (e.op, value):
+                case ("<", True) | (">=", False):
+                    return [t.minus(less, one)]
+                case (">=", True) | ("<", False):
+                    return [more]
+                case (">", True) | ("<=", False):
+                    return [t.minus(more, one)]
+                case ("<=", True) | (">", False):
+                    return [less]
+                case ("==", True) | ("!=", False):
+                    return [less, more]
+                case _:
+                    return []
+        case _:
+            return []
+
+
 def t_text(e: Any) -> str:
     """An extent or subscript as a SaC program would write it."""
     match e:

@@ -20,7 +20,7 @@ import re
 from dataclasses import dataclass, field
 from typing import Any
 
-from tc.dtypes import DType
+from tc.dtypes import INT32, DType
 from tc.halide import arithmetic
 from tc.halide.binding import LOCK, HlExpr, hl, storage
 from tc.halide.expressions import Scope, Tensor
@@ -226,6 +226,10 @@ class _Builder:
             for d, a in enumerate(s.args)
         )
         value = self._counted(s, rvars, indices, scope.value(s.value))
+        if s.op in ("min", "max") and s.value.dtype == INT32 and not _reads(s):
+            # Halide ends a loop where `min(f, k)` is f, by the f before the loop, and then stores k alone.  It
+            # does not see through a double, which holds every int32.
+            value = hl.i32(hl.f64(value))
         if s.op is not None:
             value = arithmetic.combine(s.op, self.tensors[f.name].at(list(args)), value, f.dtype)
         func[tuple(reversed(args))] = _stored(value, f.dtype)
@@ -295,6 +299,10 @@ class _Builder:
 
 def _self_reads(s: Stage) -> list[x.Call]:
     return [c for c in x.walk(s.value) if isinstance(c, x.Call) and c.kind == "func" and c.name == s.func]
+
+
+def _reads(s: Stage) -> bool:
+    return any(isinstance(c, x.Call) and c.kind != "intrinsic" for c in x.walk(s.value))
 
 
 def _stored(value: HlExpr, dtype: DType) -> HlExpr:

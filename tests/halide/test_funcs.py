@@ -134,6 +134,17 @@ def test_an_index_is_a_value_of_a_reduction_over_others() -> None:
     assert kernel(np.zeros(4, np.int32)) == 3
 
 
+@pytest.mark.parametrize("value", ["k", "k + 1", "5 - k", "3 * k - i", "A(i) + k"])
+@pytest.mark.parametrize("op", ["min", "max"])
+def test_extremes_of_indices(op: str, value: str) -> None:
+    """Halide made the last one of the least."""
+    source = f"def f(int(N) A) -> (C) {{ C(i) {op}=! {value} where i in 0:N, k in 0:3 }}"
+    found, wanted = (
+        tc.compile(source, backend=b)(np.arange(4, dtype=np.int32)) for b in ("halide", "reference")
+    )
+    np.testing.assert_array_equal(found, wanted)
+
+
 def test_a_read_of_the_own_tensor_elsewhere_makes_every_dimension_an_rvar() -> None:
     lowered = funcs.build(
         program("def f(float(N) A) -> (a) { a(i) = A(i) a(i) = a(i+10) where i in 0:10 }", N=20)

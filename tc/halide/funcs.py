@@ -227,8 +227,8 @@ class _Builder:
         )
         value = self._counted(s, rvars, indices, scope.value(s.value))
         if s.op in ("min", "max") and s.value.dtype == INT32 and not _reads(s):
-            # Halide ends a loop where `min(f, k)` is f, by the f before the loop, and then stores k alone.  It
-            # does not see through a double, which holds every int32.
+            # Halide ends a loop where `min(f, k)` is f, by the f before the loop, and then stores k alone.
+            # It does not see through a double, which holds every int32.
             value = hl.i32(hl.f64(value))
         if s.op is not None:
             value = arithmetic.combine(s.op, self.tensors[f.name].at(list(args)), value, f.dtype)

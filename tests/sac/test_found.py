@@ -105,6 +105,12 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         {"A": A, "n": 3},
         [7] * 5,
     ),
+    (
+        "literals below a condition, beside the least int",
+        "with { ([0] <= [i] < [3] step [2]) : any(A < genarray([3, 2], 1)) ? 9 : 8; } : genarray([3], 0)",
+        {"A": A},
+        [9, 0, 9],
+    ),
 ]
 
 

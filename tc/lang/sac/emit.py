@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from tc.dtypes import DType
 from tc.errors import SemanticError, Span
@@ -166,7 +166,8 @@ class Emitter:
             affine = [c for c in tests if _affine(c)]
             data = [c for c in tests if not _affine(c)]
             if data:
-                value = r.If(t.conjunction(data, span), value, _neutral(e.op, e.element, span), span)
+                neutral = _neutral(e.op, e.element, span)
+                value = r.If(t.conjunction(data, span), _typed(value, e.element), neutral, span)
             op = sign + ("!" if k == 0 else "")
             self._statement(target, lhs, op, value, tuple(variables), inner, affine, None, span)
 
@@ -331,8 +332,10 @@ class Emitter:
             if guards:
                 test = t.conjunction(guards, span)
                 neutral = _neutral(e.op, e.element, span)
-                parts = (replace(p, value=r.If(test, cast("r.Exp", p.value), neutral, span)) for p in e.parts)
-                e = replace(e, parts=tuple(parts))
+                guarded = (r.If(test, _typed(p.value, e.element), neutral, span) for p in e.parts)
+                e = replace(
+                    e, parts=tuple(replace(p, value=x) for p, x in zip(e.parts, guarded, strict=True))
+                )
             name = self.el.fresh({"+": "total", "*": "product", "min": "least", "max": "most"}[e.op])
             target = r.Tensor(name, len(outer), "temporary", e.element, None, span)
             self._reduce(target, outer, e, Scope(outer), span)
@@ -413,6 +416,18 @@ def _neutral(op: str, dtype: DType, span: Span) -> Any:
         return t.const(0 if op == "+" else 1, span)
     value = dtype.max if op == "min" else dtype.min
     return r.Cast(dtype, r.Const(value, False, span), True, span)
+
+
+def _typed(value: Any, dtype: DType) -> Any:
+    """A value beside one of a type: literals that it chooses from have that type."""
+    match value:
+        case r.If():
+            then, otherwise = _typed(value.then, dtype), _typed(value.otherwise, dtype)
+            return replace(value, then=then, otherwise=otherwise)
+        case r.Const():
+            return r.Cast(dtype, value, True, value.span)
+        case _:
+            return value
 
 
 def _weight(piece: tuple[Region, Box, Any]) -> int:

@@ -107,8 +107,8 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
     ),
     (
         "literals below a condition, beside the least int",
-        "with { ([0] <= [i] < [3] step [2]) : any(A < genarray([3, 2], 1)) ? 9 : 8; } : genarray([3], 0)",
-        {"A": A},
+        "with { ([0] <= [i] < [3] step [2]) : any(F < genarray([3, 2], 1.0)) ? 9 : 8; } : genarray([3], 0)",
+        {"F": A + 0.5},
         [9, 0, 9],
     ),
 ]

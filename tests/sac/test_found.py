@@ -111,6 +111,17 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         {"F": A + 0.5},
         [9, 0, 9],
     ),
+    (
+        "a condition on two indices protects what only one of them selects",
+        "[{ [., i, ...] -> reverse(D[i - 1, i - 1, shape(D)[2] - 1 - i]) | . < [i] <= .; "
+        "iv -> B[iv] | shape(E) - 1 <= iv }, B]",
+        {
+            "D": np.arange(36, dtype=np.int32).reshape(2, 2, 3, 3),
+            "B": np.zeros((3, 3), np.int32),
+            "E": np.zeros((1, 4), np.int32),
+        },
+        [[[0, 5, 29], [0, 4, 28], [0, 3, 27]], [[0] * 3] * 3],
+    ),
 ]
 
 

@@ -18,7 +18,7 @@ from tc.lang.sac import terms as t
 from tc.lang.sac.arrays import Array, Region, zero
 from tc.lang.sac.elaborate import Elaborator
 from tc.lang.sac.regions import converted_array, inside
-from tc.lang.sac.scalars import truth_of
+from tc.lang.sac.scalars import conjuncts, truth_of
 
 _AXES = "ijklmnop"
 _MAX_BOXES = 8  # of one part; beyond, what earlier parts cover is a condition
@@ -41,7 +41,7 @@ class Scope:
         return {n: (lo, hi) for n, lo, hi in self.variables}
 
     def given(self, condition: Any) -> Scope:
-        return replace(self, conditions=(*self.conditions, condition))
+        return replace(self, conditions=(*self.conditions, *conjuncts(condition)))
 
 
 class Emitter:

@@ -126,6 +126,19 @@ def truth_of(e: Any) -> bool | None:
             return None
 
 
+def conjuncts(c: Any) -> list[Any]:
+    """Conditions that together are one: each may say of fewer variables what has to hold."""
+    match c:
+        case r.Binary(op="&&"):
+            return conjuncts(c.left) + conjuncts(c.right)
+        case r.Unary(op="!", operand=r.Unary(op="!", operand=inner)):
+            return conjuncts(inner)
+        case r.Unary(op="!", operand=r.Binary(op="||", left=left, right=right)):
+            return [x for side in (left, right) for x in conjuncts(r.Unary("!", side, c.span))]
+        case _:
+            return [c]
+
+
 def facts(e: Any, value: bool) -> list[Any]:
     """Integers that are not negative where a condition has this value, as far as it compares integers that
     are made of indices and sizes."""

@@ -122,6 +122,12 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         },
         [[[0, 5, 29], [0, 4, 28], [0, 3, 27]], [[0] * 3] * 3],
     ),
+    (
+        "a default element as long as the frame",
+        "with { ([0] <= [i] < [1]); ([1] <= [i] < [2]) : [i, 9]; } : genarray([2], A[1])",
+        {"A": A},
+        [[2, 3], [1, 9]],
+    ),
 ]
 
 

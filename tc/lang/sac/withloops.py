@@ -45,7 +45,7 @@ def with_loop(el: Elaborator, e: s.WithLoop, env: Env) -> Array:
         body = g.body if g.body is not None else None
         if body is None and default is None and not pieces:
             body = s.Int(0, g.span)
-        piece = _generator(el, g, body, env, frame, default, pieces)
+        piece = _generator(el, g, body, env, frame, default, e.operator == "modarray", pieces)
         pieces.append(piece)
         conditions.append(_grid(el, g, piece, frame, env))
     if e.operator == "modarray":
@@ -80,8 +80,10 @@ def _generator(
     env: Env,
     frame: tuple[Any, ...],
     default: Array | None,
+    modarray: bool,
     earlier: Sequence[Piece],
 ) -> Piece:
+    """`default`: of a genarray its default element, of a modarray the whole array."""
     if g.index.slots and any(x.dot for x in g.index.slots):
         raise SemanticError(
             "dots in an index belong to comprehensions",
@@ -95,7 +97,7 @@ def _generator(
     )
     if body is None:
         if default is not None:
-            skip = len(frame) if default.rank >= len(frame) and default.shape[: len(frame)] == frame else 0
+            skip = len(frame) if modarray else 0
             cell, dtype, source = default.shape[skip:], default.dtype, default
             at = (lambda index: source.at(index)) if skip else None
 

@@ -422,11 +422,13 @@ class Kernel(KernelTools, _native.Dispatcher):
         accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
         given = frozenset(accumulated & bound.out.keys())
         integers = foreign_integers(self._front, bound)
-        compiled, shapes, entry = self.ready(bound.sizes, scalars, integers, given)
+        aliases = tuple(sorted(bound.aliases))
+        compiled, shapes, entry = self.ready(bound.sizes, scalars, integers, given, aliases)
+        reads = compiled.program.images if aliases else ()
         if entry is None:
             launcher = compiled.compiled
             assert isinstance(launcher, Launcher)
-            value, error = dispatch.call(bound, shapes, launcher.run)
+            value, error = dispatch.call(bound, shapes, launcher.run, reads)
         else:
 
             def run(inputs: Any, outputs: Any) -> Any:
@@ -434,9 +436,10 @@ class Kernel(KernelTools, _native.Dispatcher):
                 code, record = entry.run(addresses)
                 return record if code else None
 
-            value, error = dispatch.call(bound, shapes, run)
-            # An entry that starts from the neutral element must not serve calls that pass a buffer.
-            if accumulated <= given:
+            value, error = dispatch.call(bound, shapes, run, reads)
+            # An entry that starts from the neutral element must not serve calls that pass a buffer, and one
+            # that works in place none that does not.
+            if accumulated <= given and not aliases:
                 self._add(entry)
         if error is not None:
             self._failed(compiled, error)
@@ -449,14 +452,21 @@ class Kernel(KernelTools, _native.Dispatcher):
         scalars: Values,
         integers: Mapping[str, DType],
         given: frozenset[str] = frozenset(),
+        aliases: tuple[tuple[str, str], ...] = (),
     ) -> Ready:
         """The kernel for these sizes, specialised scalars and types of `integers`; `given` are the results
-        that start from a buffer."""
-        key = (tuple(sizes.values()), tuple(scalars.values()), given, tuple(integers.items()))
+        that start from a buffer, `aliases` those in the memory of an input."""
+        key = (tuple(sizes.values()), tuple(scalars.values()), given, tuple(integers.items()), aliases)
         found = self._ready.get(key)
         if found is None:
             get(self.backend)  # some backends compile where they cannot run
-            compiled = self._compile(self._variant(scalars, given, integers, sizes), sizes, scalars)
+            variant = self._variant(scalars, given, integers, sizes)
+            try:
+                compiled = self._compile(replace(variant, aliases=aliases), sizes, scalars)
+            except BackendError:  # of what works in place, which a copy does not need
+                if not aliases:
+                    raise
+                compiled = self._compile(variant, sizes, scalars)
             found = self._prepare(compiled, integers, scalars)
             if len(self._ready) >= self._capacity:
                 self._ready.clear()

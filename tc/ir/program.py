@@ -234,6 +234,12 @@ class Program:
         """The sequential loops, those around others first."""
         return tuple(dict.fromkeys(loop for s in self.stages for loop in s.loops))
 
+    @property
+    def images(self) -> frozenset[str]:
+        """The inputs that are read."""
+        found = (e for s in self.stages for x in (s.value, *s.args, *s.domain.conditions) for e in walk(x))
+        return frozenset(e.name for e in found if isinstance(e, Call) and e.kind == "image")
+
     def stages_of(self, func: str) -> Iterator[Stage]:
         return (s for s in self.stages if s.func == func)
 

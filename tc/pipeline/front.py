@@ -71,7 +71,7 @@ class Front:
 class Variant:
     """What besides sizes selects a program: values of specialised scalars, outputs the caller passes to be
     accumulated into, the types of subscript-only integers, and whether indices need 64 bits.  `drop`:
-    scatters leave out what lies outside their tensor."""
+    scatters leave out what lies outside their tensor.  `aliases`: outputs in the memory of an input."""
 
     scalars: tuple[tuple[str, int], ...] = ()
     given: frozenset[str] = frozenset()
@@ -80,6 +80,7 @@ class Variant:
     strict: bool = False
     checks: bool = True
     drop: bool = False
+    aliases: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,6 +231,15 @@ def _legal_program(state: _BuildState) -> _BuildState:
     return replace(state, program=_legal(state.program, state.ranges, state.variant.checks))
 
 
+def _in_place(state: _BuildState) -> _BuildState:
+    from tc.poly.in_place import in_place
+
+    program = state.program
+    for result, source in state.variant.aliases:
+        program = in_place(program, result, source)
+    return replace(state, program=program)
+
+
 def _well_formed(before: _BuildState, after: _BuildState) -> str:
     return verify.program(after.program)
 
@@ -253,6 +263,14 @@ BUILD = PassList[_BuildState](
             "in-place updates, definedness and bounds, decided by isl for all sizes",
             "tc/poly/checks.py",
             _legal_program,
+            _program_text,
+            _well_formed,
+        ),
+        Pass(
+            "in place",
+            "what `out=` that is an input has already is not copied",
+            "tc/poly/in_place.py",
+            _in_place,
             _program_text,
             _well_formed,
         ),

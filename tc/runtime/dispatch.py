@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import namedtuple
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -77,12 +77,14 @@ def call(
     bound: Bound,
     shapes: Mapping[str, tuple[int, ...]],
     run: Callable[[Sequence[np.ndarray[Any, Any]], Sequence[np.ndarray[Any, Any]]], Any],
+    reads: Collection[str],
 ) -> Any:
     """Run a kernel on a bound call; `run(inputs, outputs)` gets dense arrays in signature order (scalars as
-    0-D arrays) and returns the error record or None.  Returns (results, error)."""
+    0-D arrays) and returns the error record or None.  `reads`: the inputs that it reads.  Returns (results,
+    error)."""
     bound.check_outputs(shapes)
     signature = bound.signature
-    aliased = {name for _, name in bound.aliases}
+    aliased = {name for _, name in bound.aliases if name in reads}
     inputs = [_input(p, bound, p.name in aliased) for p in signature.params]
     buffers: list[HostArray] = []
     dense: list[np.ndarray[Any, Any]] = []

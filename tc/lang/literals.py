@@ -51,14 +51,22 @@ def imaginary(e: r.Exp) -> bool:
 
 def weak_float(e: r.Exp) -> bool:
     """Whether an expression that is not typed yet is a floating number: it has a floating literal, or a
-    function of such numbers."""
-
-    def floating(x: r.Exp) -> bool:
-        if isinstance(x, r.Const):
-            return isinstance(x.value, float)
-        return isinstance(x, r.Apply) and BUILTINS[x.function].kind == "math"
-
-    return any(map(floating, r.walk(e)))
+    function of such numbers, outside of conditions."""
+    left = [e]
+    while left:
+        x = left.pop()
+        match x:
+            case r.Const() if isinstance(x.value, float):
+                return True
+            case r.Apply() if BUILTINS[x.function].kind == "math":
+                return True
+            case r.If():
+                left += (x.then, x.otherwise)
+            case r.Apply(function="select"):
+                left += x.args[1:]
+            case _:
+                left += r.children(x)
+    return False
 
 
 def folded(e: r.Binary, a: r.Exp, b: r.Exp) -> r.Const | None:

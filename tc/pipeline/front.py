@@ -267,7 +267,7 @@ BUILD = PassList[_BuildState](
             _well_formed,
         ),
         Pass(
-            "in place",
+            "in_place",
             "what `out=` that is an input has already is not copied",
             "tc/poly/in_place.py",
             _in_place,

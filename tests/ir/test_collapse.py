@@ -137,3 +137,13 @@ def test_sizes_that_stay_open_stay_apart() -> None:
     k = tc.compile(source, "cpu", dynamic=("N",))
     p = collapse(specialize(k.program({}), {"H": 4, "W": 5}))
     assert {b.name: len(b.box) for b in p.buffers} == {"X": 2, "Y": 2}
+
+
+@pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
+def test_a_checked_read_of_a_row_stays() -> None:
+    """Its checks count the dimensions that it had."""
+    source = "def f(int(N,3,1) A, int(M) X) -> (B) { B(i,j) = A(i,2,X(j)) }"
+    a, x = np.arange(9, dtype=np.int32).reshape(3, 3, 1), np.zeros(4, np.int32)
+    for backend in ("cpu", "reference"):
+        found = tc.compile(source, backend=backend)(a, x)
+        np.testing.assert_array_equal(found, np.tile([[2], [5], [8]], 4))

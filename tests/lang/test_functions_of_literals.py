@@ -53,3 +53,10 @@ def test_an_integer_takes_no_function_of_literals() -> None:
     with pytest.raises(tc.Error) as error:
         tc.compile("def f(int(N) x) -> (int(N) y) { y(i) = sqrt(2) where i in 0:N }")
     assert error.value.code == "TC0404"
+
+
+def test_conditions_are_no_operands() -> None:
+    """The literal of a condition does not make floats of those that it chooses."""
+    source = "def f(double x, int(N) v) -> (y) { y(i) = (x > 3.0 ? 7 : -2) * v(i) + select(x > 3.0, 1, 2) }"
+    found = tc.compile(source, backend="reference")(2.0, np.array([1, 2], np.int32))
+    assert found.dtype == np.int32 and found.tolist() == [0, -2]

@@ -128,6 +128,12 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         {"A": A},
         [[2, 3], [1, 9]],
     ),
+    (
+        "a condition on doubles chooses between literals of ints",
+        "(x > 3.0 ? 7 : 9) / 2 + (x > 3.0 ? 7 : -2) * A[1] + min(x > 3.0 ? 7 : -2, A[0])",
+        {"x": 2.0, "A": A},
+        [-2, -4],
+    ),
 ]
 
 

@@ -117,7 +117,7 @@ def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -
                 for a in u.accesses:
                     if a.buffer == name:
                         i, j = a.args[d : d + 2]
-                        if a is not u.accesses[0] and _is_fixed(buffers[name], d, i, j):
+                        if a is not u.accesses[0] and not a.checked and _is_fixed(buffers[name], d, i, j):
                             continue  # a read of every so many elements
                         if not isinstance(i, Variable) or not isinstance(j, Variable):
                             return None

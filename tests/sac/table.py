@@ -89,4 +89,52 @@ TABLE: list[tuple[str, str, tuple[Any, ...], Any]] = [
     ),
     ("§5.2", "{ [i,j] -> a[j,i] + b[i] }", (M, V[:3]), M.T[:3] + V[:3, None]),
     *(("§3.3", ALONG, (a,), a.sum(-1)) for a in (V, M, T, T[None])),
+    (
+        "§3.1",
+        "with { (. <= iv < .) : A[iv]+1; } : genarray(shape(A), 0)",
+        (M,),
+        np.pad(M[:-1, :-1] + 1, ((0, 1),) * 2),
+    ),
+    (
+        "§3.2",
+        "with { ([0,0] <= [i,j] < shape(A)) : with { ([0] <= [k] < [shape(A)[0]]) : "
+        "A[[i, k]] * B[[k, j]]; } : fold(+, 0); } : genarray(shape(A), 0)",
+        (TWO, TWO + 1),
+        TWO @ (TWO + 1),
+    ),
+    (
+        "§3.3",
+        "with { ([0] <= iv < take([1], shape(A))) : A[iv]+1; } : genarray(take([1], shape(A)), "
+        "with { } : genarray(drop([1], shape(A)), 0))",
+        (T,),
+        T + 1,
+    ),
+    *(
+        ("§3.3", "with { } : genarray(drop([1], shape(A)), 0)", (a,), np.zeros(a.shape[1:]))
+        for a in (V, M, T, T[None, None], np.zeros((0, 6)))
+    ),
+    *(("§4", "{ iv -> a[iv] }", (a,), a) for a in (V, M, T, T[None], T[None, None], V[:1], T[:, :0])),
+    ("§4", "{ iv -> A[iv] | [1,2] <= iv }", (M,), np.where(np.add.outer([0, 3, 3], [0, 0, 2, 2]) >= 5, M, 0)),
+    ("§4", "{ iv -> A[iv] | [1] <= iv }", (M,), np.r_[0 * M[:1], M[1:]]),
+    ("§4", "{ [i,.,j] -> A[i,j] + [0,10] | [i,j] < shape(A) }", (M,), M[:, None] + np.array([[0], [10]])),
+    *(
+        ("§4", "{ [i,...] -> A + i | [i] < [5] }", (a,), a + np.arange(5).reshape(5, *[1] * a.ndim))
+        for a in (V, M, T, T[None], V[:0], V[:1])
+    ),
+    *(
+        ("§4", "{ [...,i] -> A + i | [i] < [5] }", (a,), a[..., None] + np.arange(5))
+        for a in (V, M, T, T[None], V[:0], V[:1])
+    ),
+    ("§6", "shape([[1,2,3],[4,5,6]]) ++ [dim([[1,2,3],[4,5,6]])]", (), [2, 3, 2]),
+    ("§6", "shape({ [i] -> A[i] + 1 })", (np.zeros((0, 2048)),), [0, 2048]),
+]
+# (place, source, arguments, code, what the error says)
+REFUSED: list[tuple[str, str, tuple[Any, ...], str, str]] = [
+    ("§5.2", "{ [i,j] -> a[i] }", (V,), "TC0350", "nothing bounds 'j'"),
+    ("§3.5", "{ iv -> iv[0] }", (), "TC0350", "nothing bounds 'iv'"),
+    ("§5.2", "{ [i] -> a[i] | [i] < . }", (V,), "TC0352", "the upper bound of the last partition"),
+    ("§6.1", "{ [i] -> iota(i) | [i] < [5] }", (), "TC0263", "the shape of this body depends on the index"),
+    ("§6.1", "{ [i] -> take([toi(v[i])], [1,2,3,4,5]) | [i] < shape(v) }", (V,), "TC0257", "depends on"),
+    ("§4", "{ [i,...,j,...] -> a }", (V,), "TC0155", "'...' stands twice"),
+    ("§2", "with { ([2] <= iv < [5]) : [1,2]; } : genarray([8], 42)", (), "TC0261", "the cell"),
 ]

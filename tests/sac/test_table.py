@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tc
-from tests.sac.table import TABLE
+from tests.sac.table import REFUSED, TABLE
 
 BACKENDS = [n for n in ("reference", "cpu", "opencl") if tc.backends()[n].ok]
 
@@ -21,6 +21,13 @@ def test_example(place: str, source: str, args: tuple[Any, ...], expected: Any, 
     found = tc.compile(source, lang="sac", backend=backend)(*args)
     assert np.shape(found) == np.shape(expected)
     assert np.array_equal(found, expected)
+
+
+@pytest.mark.parametrize(("place", "source", "args", "code", "message"), REFUSED)
+def test_refused(place: str, source: str, args: tuple[Any, ...], code: str, message: str) -> None:
+    with pytest.raises(tc.Error, match=message) as e:
+        tc.compile(source, lang="sac", backend="reference")(*args)
+    assert e.value.code == code and e.value.span is not None and e.value.help
 
 
 MORE = [

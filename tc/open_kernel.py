@@ -36,6 +36,10 @@ class OpenKernel:
         """What to write for the kernel of something given."""
         raise NotImplementedError
 
+    def of(self, known: Known) -> Kernel:
+        """The kernel of what was open, as `kernels` names it."""
+        return self._kernel(known)
+
     @property
     def kernels(self) -> Mapping[Known, Kernel]:
         """The kernels so far, by what was open."""

@@ -182,9 +182,9 @@ def seconds(text: str) -> float:
 
 
 def _sizes(items: Sequence[str], flag: str) -> list[dict[str, int]]:
-    """Sizes, several where a value is a list: M=256,512."""
+    """Sizes, several where a value is a list: M=256,512 or M=256,512,N=64."""
     out: list[dict[str, int]] = [{}]
-    for item in items:
+    for item in (x for pairs in items for x in re.split(r",(?=[^,]*=)", pairs)):
         name, equals, text = item.partition("=")
         parts = text.split(",") if equals else [""]
         values = [numbers([f"{name}={v}"] if equals else [item], flag, whole=True)[name] for v in parts]

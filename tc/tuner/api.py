@@ -130,12 +130,6 @@ class Plan:
 
 def run(kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: Any, given: Settings) -> Tuned:
     """A whole search."""
-    if kernel.front.lang != "tc":
-        raise ArgumentError(
-            f"'{kernel.name}' is in SaC, of which the tuner does not know the source",
-            code="TC0553",
-            help="pass options= to tc.compile",
-        )
     begun = time.monotonic()
     plan = planned(kernel, args, kwargs, out, given)
     space = plan.space
@@ -168,9 +162,7 @@ def _tuned(plan: Plan, search: Search) -> Tuned:
     asked = kernel.request()
     made = kernel
     if best != kernel.options:
-        made = compile_source(
-            kernel.tc_source("tune"), asked.backend, asked.entry, best, asked.checks, dynamic=asked.dynamic
-        )
+        made = plan.job.kernel(asked.backend or plan.job.backend, best, asked.checks, asked.dynamic)
     return Tuned(
         made,
         best,
@@ -310,7 +302,8 @@ def job_of(kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], out
     else:
         known |= dict.fromkeys(cast("Sequence[str]", dynamic))
     arrays: dict[str, Any] = {n: np.array(a.array) for n, a in bound.arrays.items()}
-    source = kernel.tc_source("tune")
+    sac = asked.lang == "sac"
+    source = asked.source if sac else kernel.tc_source("tune")
     return Job(
         source.text,
         source.name,
@@ -324,4 +317,6 @@ def job_of(kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], out
         {**arrays, **bound.scalars},
         {n: np.array(a.array) for n, a in bound.out.items()},
         seed=seed,
+        lang=asked.lang,
+        known=asked.known if sac else (),
     )

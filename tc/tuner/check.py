@@ -38,10 +38,9 @@ def expected(job: Job) -> dict[str, tuple[Array, Array]]:
 
 
 def _interpreted(job: Job) -> dict[str, tuple[Array, Array]]:
-    from tc.api import compile_source, interpret
-    from tc.errors import Source
+    from tc.api import interpret
 
-    kernel = compile_source(Source(job.source, job.name), job.backend, job.entry)
+    kernel = job.kernel(job.backend)
     shapes = kernel.output_shapes(**job.sizes, **job.scalars)
     rng = np.random.default_rng(job.seed)
     where: dict[str, Array] = {}
@@ -50,6 +49,9 @@ def _interpreted(job: Job) -> dict[str, tuple[Array, Array]]:
         columns = [rng.integers(0, max(1, n), count) for n in shape]
         where[name] = np.stack(columns, -1) if shape else np.zeros((1, 0), int)
     out = {n: b.copy() for n, b in job.buffers.items()} or None
+    if job.lang == "sac":  # its oracle has no points
+        found = named(kernel, job.kernel("reference")(**job.arrays, **({"out": out} if out else {})))
+        return {n: (where[n], np.asarray(found[n])[tuple(where[n].T)]) for n in shapes}
     values = interpret(job.source, entry=job.entry, points=where, exact=True, out=out, **job.arrays)
     if not isinstance(values, Mapping):
         values = dict(zip(shapes, (values,) if len(shapes) == 1 else values, strict=True))

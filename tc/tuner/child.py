@@ -15,15 +15,19 @@ import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tc.errors import Error
-from tc.options import Options
+from tc.lang.notations import Known
+from tc.options import Dynamic, Options
 from tc.pipeline.target import Storable
 from tc.tuned.target import Tunable
 from tc.tuner.check import agrees_whole, disagreement, expected, named, plain_results
+
+if TYPE_CHECKING:
+    from tc.kernel import Kernel
 
 Array = np.ndarray[Any, Any]
 SLOW_NS = 20_000_000  # nanoseconds of a call, from which it needs no warm caches and threads
@@ -52,6 +56,20 @@ class Job:
     points: int = 256
     seed: int = 0
     rotate: int = 2
+    lang: str = "tc"
+    known: Known = ()  # of SaC: ranks and element types that its source leaves open
+
+    def kernel(
+        self, backend: str, options: Options | None = None, checks: str = "safe", dynamic: Dynamic = ()
+    ) -> Kernel:
+        """The program compiled for a backend."""
+        from tc.api import compile_source
+        from tc.errors import Source
+        from tc.open_kernel import OpenKernel
+
+        source = Source(self.source, self.name)
+        made: Any = compile_source(source, backend, self.entry, options, checks, self.lang, dynamic=dynamic)
+        return made.of(self.known) if isinstance(made, OpenKernel) else made
 
 
 def run(job: Job, request: Mapping[str, Any], commands: Iterator[str], answers: int) -> None:
@@ -76,14 +94,9 @@ def run(job: Job, request: Mapping[str, Any], commands: Iterator[str], answers: 
 
 
 def _candidate(job: Job, request: Mapping[str, Any], commands: Iterator[str], say: Any) -> None:
-    from tc.api import compile_source
-    from tc.errors import Source
-
     options = Options.from_mapping(request["options"])
     start = time.perf_counter()
-    kernel = compile_source(
-        Source(job.source, job.name), job.backend, job.entry, options, job.checks, dynamic=job.dynamic
-    )
+    kernel = job.kernel(job.backend, options, job.checks, job.dynamic)
     predicted = _predicted(kernel, job, options)
     limit = request.get("limit")
     if predicted is not None and limit is not None and predicted > limit:

@@ -250,7 +250,7 @@ def _warm_up(job: Job) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         registry.load(job.backend)
-        checked_front(Source(job.source, job.name), job.entry)
+        checked_front(Source(job.source, job.name), job.entry, job.lang, job.known)
 
 
 if __name__ == "__main__":

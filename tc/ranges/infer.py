@@ -333,11 +333,15 @@ class _Inference:
             if a == b or self.facts.waits(a) or self.facts.waits(b) or self.facts.proves(("==", a, b)):
                 continue
             text = f"{reason}: {show(a)} and {show(b)} must be equal"
+            condition: Term = ("==", a, b)
+            if isinstance(a, tuple) and a[0] == "min" and b in a[1:]:  # `min(x, b) == b`
+                larger = next((x for x in a[1:] if x != b), b)
+                condition, text = (">=", larger, b), f"{reason}: {show(larger)} must be at least {show(b)}"
             if self.facts.proves(("!=", a, b)):
                 raise RangeError(
                     text, span, code="TC0309", help="no sizes can make them equal: check the declarations"
                 )
-            self.checks.preconditions.append(Precondition(expr_of(("==", a, b)), text, span))
+            self.checks.preconditions.append(Precondition(expr_of(condition), text, span))
 
     def _by_mode_of_others(self, st: r.Statement, v: str) -> str | None:
         """The same of a variable whose dimension other statements of the tensor would give a range."""

@@ -91,3 +91,28 @@ def test_gather_is_checked() -> None:
         assert np.array_equal(kernel(a, np.array([1, 4, 0], np.int32)), [1, 4, 0])
         with pytest.raises(tc.BoundsError):
             kernel(a, np.array([1, 5, 0], np.int32))
+
+
+@pytest.mark.parametrize("backend", ["interpret", "reference"])
+@pytest.mark.parametrize("n", [3, -3, 0, 5, -5])
+def test_counts_that_arrive_with_the_arrays(n: int, backend: str) -> None:
+    """`take` of a number whose sign the source does not tell had no bounds."""
+    v = np.arange(5.0)
+    sources = [
+        ("take([n], v)", v[:n] if n >= 0 else v[n:]),
+        ("drop(n, v)", v[n:] if n >= 0 else v[:n]),
+        ("rotate(n, v)", np.roll(v, n)),
+        ("shift(n, v)", np.array([v[i - n] if 0 <= i - n < 5 else 0 for i in range(5)])),
+    ]
+    for source, wanted in sources:
+        given = (n, v)
+        if backend == "interpret":
+            found = tc.interpret(source, *given, lang="sac")
+        else:
+            found = tc.compile(source, lang="sac", backend=backend)(*given)
+        np.testing.assert_array_equal(found, wanted, err_msg=source)
+
+
+def test_take_beyond_the_extent() -> None:
+    with pytest.raises(tc.PreconditionError, match=r"v_0 must be at least 9: .* v_0 >= 9, but v_0 = 5"):
+        tc.compile("take([n], v)", lang="sac", backend="reference")(9, np.zeros(5))

@@ -148,7 +148,7 @@ class Elaborator:
                 f"the length of {what} is not known before the program runs: {t_text(a.shape[0])}",
                 a.span,
                 code="TC0255",
-                help="declare the extent: int[3] iv",
+                help=f"declare it in a function: {_declared(a.shape[0])}",
             )
         if a.items != ():
             self.integer(a, what)
@@ -438,6 +438,14 @@ class Elaborator:
 
     def shown(self, a: Array) -> str:
         return f"[{', '.join(t_text(x) for x in a.shape)}]"
+
+
+def _declared(extent: Any) -> str:
+    """A parameter that declares this extent of its."""
+    if not isinstance(extent, r.Size):
+        return "int[3] iv"
+    name, _, axis = extent.name.rpartition("_")
+    return f"int[{'.,' * int(axis)}3] {name}"
 
 
 _SIZES = (r.Const, r.Size, r.Scalar, r.Binary, r.Unary, r.Apply)

@@ -209,7 +209,9 @@ def _window(el: Elaborator, n: Any, extent: Any, drops: bool, span: Span) -> tup
             if drops:
                 return t.greatest(zero, n), t.greatest(zero, t.minus(extent, size))
             _enough(el, size, extent, span)
-            return t.greatest(zero, t.least(t.plus(extent, n), t.times(t.const(1 << 30, span), right))), size
+            # extent + n where n is negative, else 0
+            start = t.least(t.plus(extent, n), t.times(extent, t.greatest(zero, right)))
+            return t.greatest(zero, start), size
     size = n if positive else right
     if drops:
         left = t.greatest(zero, t.minus(extent, size))

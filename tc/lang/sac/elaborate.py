@@ -148,7 +148,7 @@ class Elaborator:
                 f"the length of {what} is not known before the program runs: {t_text(a.shape[0])}",
                 a.span,
                 code="TC0255",
-                help=f"declare it in a function: {_declared(a.shape[0])}",
+                help=f"declare the extent: {_declared(a.shape[0])}",
             )
         if a.items != ():
             self.integer(a, what)

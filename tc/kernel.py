@@ -14,12 +14,7 @@ from tc import _native
 from tc.cache.memory import CompileCache
 from tc.compiled import Compiled
 from tc.dtypes import DType
-from tc.errors import (
-    ArgumentError,
-    BackendError,
-    Source,
-    Warning,
-)
+from tc.errors import ArgumentError, BackendError, Source, Warning
 from tc.failures import failure
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program

@@ -14,6 +14,18 @@ A = np.arange(6, dtype=np.int32).reshape(3, 2)
 NONE = np.zeros((0, 5), np.int32)
 FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
     (
+        "rows of data index single elements",
+        "{ [i] -> A[B[[i]]] }",
+        {"A": A, "B": np.array([[0, 1], [2, 0], [1, 1]], np.int32)},
+        [1, 4, 3],
+    ),
+    (
+        "a vector of as many elements as the array has axes indexes it",
+        "int[*] f(int[.] iv, int[+] A) { return A[iv]; }",
+        {"iv": np.array([2, 1], np.int32), "A": A},
+        5,
+    ),
+    (
         "the oracle gave up the wrong one of two equal traces",
         "{ [i] -> sum({ [j] -> A[j, 0] }) + B[i] }",
         {"A": A, "B": A[0]},

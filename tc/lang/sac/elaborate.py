@@ -8,7 +8,7 @@ left are shapes over the sizes of the parameters, and elements as functions of a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tc.dtypes import BOOL, FLOAT32, INT32, INT64
@@ -93,7 +93,7 @@ class Elaborator:
                 return self.stack([self.exp(x, env) for x in e.items], e.span)
             case s.Select():
                 array = self.exp(e.array, env)
-                return self.select(array, self._index(e, env), e.span)
+                return self.select(array, self._index(e, env, array), e.span)
             case s.Unary():
                 return self.unary(e.op, self.exp(e.operand, env), e.span)
             case s.Binary():
@@ -117,11 +117,17 @@ class Elaborator:
                 help=f"convert it: toi({a.span.text})",
             )
 
-    def _index(self, e: s.Select, env: Env) -> tuple[Any, ...]:
-        """The scalars of a selection's index."""
+    def _index(self, e: s.Select, env: Env, array: Array) -> tuple[Any, ...]:
+        """The scalars of a selection's index.  A vector whose length only a call tells selects single elements:
+        the call must give it as many elements as the array has axes."""
         found = [self.exp(x, env) for x in e.index]
         if len(found) == 1 and found[0].rank == 1:
-            return self.items(found[0], "an index")
+            v = found[0]
+            if v.items is None and t.number(v.shape[0]) is None:
+                what = f"'{v.span.text}' selects an element of '{array.span.text}' of rank {array.rank}"
+                self.equal(v.shape[0], t.const(array.rank, v.span), what, v.span)
+                v = replace(v, shape=(t.const(array.rank, v.span),))
+            return self.items(v, "an index")
         for a in found:
             if a.rank:
                 raise SemanticError(

@@ -118,8 +118,11 @@ class Elaborator:
             )
 
     def _index(self, e: s.Select, env: Env, array: Array) -> tuple[Any, ...]:
-        """The scalars of a selection's index.  A vector whose length only a call tells selects single elements:
-        the call must give it as many elements as the array has axes."""
+        """The scalars of a selection's index.
+
+        A vector whose length only a call tells selects single elements: the call must give it as many of them
+        as the array has axes.
+        """
         found = [self.exp(x, env) for x in e.index]
         if len(found) == 1 and found[0].rank == 1:
             v = found[0]

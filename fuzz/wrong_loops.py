@@ -20,6 +20,7 @@ TASKS: dict[str, Any] = {"tile": (1, 8), "register_tile": (1, 8), "vector": 1}
 MAX: dict[str, Any] = {"fusion": "max"}
 MIN: dict[str, Any] = {"fusion": "min"}
 CUMULATIVE = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) } }"
+SCATTER = "def f(float(N,D) x, int(N) I, float(M,D) z) -> (y) { y(m,d) = z(m,d) y(I(n),d) += x(n,d) }"
 LANES_N: dict[str, Any] = {"vector": 1, "register_tile": (3, 8)}
 
 WRONG_LOOPS = (
@@ -464,5 +465,19 @@ WRONG_LOOPS = (
                 D=20,
             ),
         ),
+    ),
+    Miscompilation(
+        "the rest of a row is not scattered",
+        "scatters._vectors",
+        "if count % lanes:",
+        "if count % lanes > lanes:",
+        (on("equivalence", SCATTER, values={"I": (0, 1, 2)}, N=9, D=21, M=4),),
+    ),
+    Miscompilation(
+        "the rest of a row begins where the row does",
+        "scatters._vectors",
+        "IntImm(first + whole * lanes)",
+        "IntImm(first)",
+        (on("equivalence", SCATTER, values={"I": (0, 1, 2)}, N=9, D=21, M=4),),
     ),
 )

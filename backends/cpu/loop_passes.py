@@ -18,7 +18,7 @@ from tc.poly import loop_nest, schedule, tile_plan, tiles, tree_text
 from tc.poly.context import isl_context
 from tc.poly.fusion import fusion
 from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
-from tc.transforms.loops import carried, epilogues
+from tc.transforms.loops import carried, epilogues, scatters
 from tc.transforms.loops import inward as inwards
 from tc.transforms.loops import reassociate as reassociation
 from tc.transforms.loops import unswitch as unswitching
@@ -166,6 +166,12 @@ def well_formed(before: CpuState, after: CpuState) -> str:
     if after.nest is before.nest:
         return ""
     return verify.loop_nest(after.nest, launches=False)
+
+
+def scatter_rows(state: CpuState) -> CpuState:
+    if not state.composed:
+        return state
+    return replace(state, nest=scatters.scatters_along_rows(state.nest, state.machine.isa.lanes))
 
 
 def inward(state: CpuState) -> CpuState:

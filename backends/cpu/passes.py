@@ -22,7 +22,6 @@ from tc.poly.exponents import nonpositive_exponents
 from tc.poly.fractions import divided_fractions
 from tc.poly.fusion.distances import Distances
 from tc.support import settings
-from tc.transforms.loops.scatters import along_rows
 from tc.transforms.program import segments
 
 from ..reference.passes import IdentityState, identity_passes
@@ -148,9 +147,7 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
     def compiled_segment(part: segments.Segment) -> composition.Compiled:
         if part.serial:
             one = _IDENTITY.run(IdentityState(program=part.program))
-            lanes = state.machine.isa.lanes(max(f.dtype.itemsize for f in part.program.funcs))
-            nest = loop_nest.assemble(part.program, along_rows(one.body, lanes))
-            return composition.Compiled(nest, part.program)
+            return composition.Compiled(loop_nest.assemble(part.program, one.body), part.program)
         at = {n: typical[n] for n in part.program.sizes}
         first = replace(state, program=part.program, policy=decisions, typical=at, rankings=Rankings())
         found = _TO_NEST.run(replace(first, dependences=[], distances=Distances(), splits=False))
@@ -258,6 +255,14 @@ _TO_LOOPS = (
 )
 # Of a program with sequential loops, whose parts are together.
 _WHOLE = (
+    Pass(
+        "scatters",
+        "scatters along rows, in vectors",
+        "tc/transforms/loops/scatters.py",
+        loop_passes.scatter_rows,
+        loop_passes.show_nest,
+        loop_passes.same_loops,
+    ),
     Pass(
         "inward",
         "move sequential loops into loops whose iterations have elements of their own",

@@ -24,7 +24,7 @@ from tc.codegen import llvm_ir, llvm_jit
 from tc.dtypes import DType
 from tc.errors import InternalError
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import Add, FloorDiv, IntImm, Load, Mul, variables, walk
+from tc.ir.expr import Add, Call, FloorDiv, IntImm, Load, Mul, variables, walk
 from tc.ir.loops import Array, Block, For, If, Launch, LoopNest, Promote, Stmt, statements
 from tc.ir.program import Program, Stage
 from tc.poly.identity import identity_nest
@@ -36,6 +36,7 @@ _SIZES = (5, 1, 37)  # of dynamic sizes; several, as tiles and parts leave rests
 # one by its results.
 _MARGIN = 1 << 20
 # No 0, which would hide a factor; of one sign alone, since extrema that start from 0 hide among both.
+_INDICES = (0, 1)  # of arrays that index others: most extents are larger
 _PALETTES = ((-2, -1, 1, 2, 3), (3, 5, 7), (-5, -3))
 
 Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
@@ -201,12 +202,15 @@ class _Kernel:
         count = _sizes_in_bytes(program, at)
         arrays: dict[str, Bytes] = {}
         scalars = {s.name: s for s in program.scalars}
+        indices = _indices(program)
         for name in (*program.params, *program.outputs):
             if name in scalars:
                 s = scalars[name]
                 arrays[name] = _data(name, s.dtype, s.dtype.itemsize, palette, s.value)
             elif name not in arrays:
-                arrays[name] = _room(_data(name, program.buffer(name).dtype, count[name], palette))
+                # Otherwise data are out of range, which both programs are to notice.
+                chosen = _INDICES if name in indices and palette is _PALETTES[0] else palette
+                arrays[name] = _room(_data(name, program.buffer(name).dtype, count[name], chosen))
         error = np.zeros(32, np.int64)
         workspace = _room(np.zeros(evaluate(self.nest.workspace, at) + 64, np.uint8))
         values = np.array([at[n] for n in program.sizes], np.int64)
@@ -241,6 +245,16 @@ def _in_memory(nest: LoopNest) -> LoopNest:
             end = Add(end, Mul(FloorDiv(Add(size, IntImm(63)), IntImm(64)), IntImm(64)))
         arrays.append(a)
     return replace(nest, arrays=tuple(arrays), workspace=end)
+
+
+def _indices(program: Program) -> set[str]:
+    """The buffers of which elements are subscripts."""
+    held = program.func_buffers
+    reads = [e for s in program.stages for x in (s.value, *s.domain.conditions) for e in walk(x)]
+    places = [a for s in program.stages for a in s.args]
+    places += [a for e in reads if isinstance(e, Call) and e.kind != "intrinsic" for a in e.args]
+    found = [e for a in places for e in walk(a) if isinstance(e, Call) and e.kind != "intrinsic"]
+    return {held.get(e.name, e.name) for e in found}
 
 
 def _room(content: Bytes) -> Bytes:

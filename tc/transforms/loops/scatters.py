@@ -7,10 +7,11 @@ meet keep their order.  A loop of which no two iterations meet an element, as th
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, variables, walk
-from tc.ir.loops import Block, Compute, For, LoopKind, Stmt, statements
+from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Stmt, statements
 from tc.ir.simplify import linear_terms
 
 
@@ -30,6 +31,35 @@ def _decides(e: Expr, var: str, others: set[str]) -> bool:
     mine = [c for t, c in terms.items() if t == Variable(var)]
     rest = [t for t in terms if t != Variable(var) and var in variables(t)]
     return len(mine) == 1 and mine[0] != 0 and not rest
+
+
+def scatters_along_rows(nest: LoopNest, lanes: Callable[[int], int]) -> LoopNest:
+    """A loop nest whose scatters go along rows, in vectors; `lanes` are those of elements of so many bytes.
+    The loops of counters stay where they are."""
+    sizes = {a.name: a.dtype.itemsize for a in nest.arrays}
+
+    def of(s: Stmt) -> Stmt:
+        match s:
+            case Block():
+                return replace(s, body=tuple(map(of, s.body)))
+            case If():
+                return replace(s, then=of(s.then), otherwise=None if s.otherwise is None else of(s.otherwise))
+            case For(kind=LoopKind.SERIAL) if s.var in nest.counters:
+                return replace(s, body=of(s.body))
+            case For(kind=LoopKind.SERIAL):
+                updates = [c for c in statements(s) if isinstance(c, Compute)]
+                if not all(any(isinstance(e, Load) for x in c.subscripts for e in walk(x)) for c in updates):
+                    return s
+                return along_rows(s, lanes(max(sizes[n] for c in updates for n in _arrays(c))))
+            case _:
+                return s
+
+    return replace(nest, body=of(nest.body))
+
+
+def _arrays(s: Compute) -> set[str]:
+    loads = (e.buffer for x in (s.value, *s.subscripts) for e in walk(x) if isinstance(e, Load))
+    return {s.buffer, *loads}
 
 
 def along_rows(body: Stmt, lanes: int) -> Stmt:

@@ -301,7 +301,7 @@ WRONG_LOOPS = (
         "a pack is read in its first block only",
         "packs.Packed.at",
         "else (FloorDiv(v, width), FloorMod(v, width))",
-        "else (ZERO, FloorMod(v, width))",
+        "else (IntImm(0), FloorMod(v, width))",
         (
             on("trace", MM_T, LANES_N, M=6, N=20, K=12),
             on("result", MM_T, LANES_N, M=16, N=70, K=40),

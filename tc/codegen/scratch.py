@@ -23,6 +23,7 @@ from tc.ir.loops import (
     Promote,
     Stmt,
     Sync,
+    flattened,
 )
 
 Area = tuple[DType, int]
@@ -173,7 +174,7 @@ def _groups(launch: Launch, arrays: Mapping[str, Array], shuffles: bool) -> dict
 def _runs(s: Stmt) -> Iterator[list[Combine]]:
     """Reductions with nothing between them."""
     run: list[Combine] = []
-    for c in _flat(s):
+    for c in flattened(s):
         if isinstance(c, Combine):
             run.append(c)
             continue
@@ -188,15 +189,6 @@ def _runs(s: Stmt) -> Iterator[list[Combine]]:
             case _:
                 pass
     yield run
-
-
-def _flat(s: Stmt) -> Iterator[Stmt]:
-    """A statement's parts, with blocks flattened."""
-    if isinstance(s, Block):
-        for c in s.body:
-            yield from _flat(c)
-    else:
-        yield s
 
 
 def _separate_shared(groups: Sequence[tuple[Combine, ...]]) -> Iterator[tuple[Combine, ...]]:

@@ -238,6 +238,15 @@ def statements(s: Stmt) -> Iterator[Stmt]:
             pass
 
 
+def flattened(s: Stmt) -> Iterator[Stmt]:
+    """The parts of a statement, with blocks flattened."""
+    if isinstance(s, Block):
+        for c in s.body:
+            yield from flattened(c)
+    else:
+        yield s
+
+
 def copied(s: Compute) -> tuple[Load, Expr | None]:
     """What a copy to shared memory reads, and the condition without which it is 0.  It may be converted."""
     load, condition = s.value, None

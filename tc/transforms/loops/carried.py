@@ -37,7 +37,7 @@ from tc.ir.expr import (
     variables,
     walk,
 )
-from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Promote, Stmt
+from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Promote, Stmt, flattened
 from tc.ir.simplify import linear_terms, simplify
 from tc.transforms.loops.substituted import substituted
 
@@ -60,7 +60,7 @@ def _straight(loop: For) -> tuple[Compute, ...]:
     """The statements of a serial loop, if it is made of them alone, but for lanes around all of them."""
     if loop.kind is not LoopKind.SERIAL or loop.step != 1:
         return ()
-    found = tuple(_flat(_inside(loop)))
+    found = tuple(flattened(_inside(loop)))
     return tuple(s for s in found if isinstance(s, Compute)) if all(map(_is_plain, found)) else ()
 
 
@@ -99,14 +99,6 @@ def _around(layers: Sequence[For | Promote], s: Stmt) -> Stmt:
     for x in reversed(layers):
         s = replace(x, body=s)
     return s
-
-
-def _flat(s: Stmt) -> Iterator[Stmt]:
-    if isinstance(s, Block):
-        for c in s.body:
-            yield from _flat(c)
-    else:
-        yield s
 
 
 def _is_plain(s: Stmt) -> bool:

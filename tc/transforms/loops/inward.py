@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import LE, Add, Expr, IntImm, Load, Min, Mul, Variable, variables, walk
-from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt, statements
+from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt, flattened, statements
 from tc.ir.simplify import linear_terms
 from tc.transforms.loops.carried import recurrences
 from tc.transforms.loops.substituted import substituted
@@ -56,7 +56,7 @@ class _Access:
 def _moved(loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int]) -> Stmt | None:
     """The loop in the loops of its body, one for each part; None where that is not exact or does not pay."""
     ranges = within(outside, loop)
-    parts = tuple(_flat(loop.body))
+    parts = tuple(flattened(loop.body))
     whole = [x for p in parts for x in statements(p)]
     if loop.step != 1 or not all(isinstance(x, Block | For | If | Compute) for x in whole):
         return None
@@ -97,14 +97,6 @@ def _moved(loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int])
 
 def _checked(s: Compute) -> bool:
     return any(isinstance(e, Load) and e.checked for v in (s.value, *s.subscripts) for e in walk(v))
-
-
-def _flat(s: Stmt) -> Iterator[Stmt]:
-    if isinstance(s, Block):
-        for c in s.body:
-            yield from _flat(c)
-    else:
-        yield s
 
 
 def _may_be_outside(part: Stmt, loop: For) -> bool:

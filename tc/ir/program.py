@@ -143,6 +143,12 @@ class Stage:
     checked: tuple[tuple[int, int], ...] = ()
 
     @property
+    def calls(self) -> tuple[Call, ...]:
+        """The reads of Funcs and images: in the value, in the subscripts of a scatter, in conditions."""
+        parts = (self.value, *self.args, *self.domain.conditions)
+        return tuple(e for p in parts for e in walk(p) if isinstance(e, Call) and e.kind != "intrinsic")
+
+    @property
     def scatters(self) -> bool:
         return any(isinstance(e, Call) for a in self.args for e in walk(a))
 
@@ -237,8 +243,7 @@ class Program:
     @property
     def images(self) -> frozenset[str]:
         """The inputs that are read."""
-        found = (e for s in self.stages for x in (s.value, *s.args, *s.domain.conditions) for e in walk(x))
-        return frozenset(e.name for e in found if isinstance(e, Call) and e.kind == "image")
+        return frozenset(e.name for s in self.stages for e in s.calls if e.kind == "image")
 
     def stages_of(self, func: str) -> Iterator[Stage]:
         return (s for s in self.stages if s.func == func)

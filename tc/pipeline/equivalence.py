@@ -250,9 +250,8 @@ def _in_memory(nest: LoopNest) -> LoopNest:
 def _indices(program: Program) -> set[str]:
     """The buffers of which elements are subscripts."""
     held = program.func_buffers
-    reads = [e for s in program.stages for x in (s.value, *s.domain.conditions) for e in walk(x)]
     places = [a for s in program.stages for a in s.args]
-    places += [a for e in reads if isinstance(e, Call) and e.kind != "intrinsic" for a in e.args]
+    places += [a for s in program.stages for e in s.calls for a in e.args]
     found = [e for a in places for e in walk(a) if isinstance(e, Call) and e.kind != "intrinsic"]
     return {held.get(e.name, e.name) for e in found}
 

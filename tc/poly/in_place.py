@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TypeGuard
 
-from tc.ir.expr import Call, Expr, Variable, rebuild, walk
+from tc.ir.expr import Call, Expr, Variable, rebuild
 from tc.ir.program import Program, Stage
 from tc.poly.context import isl_context
 from tc.poly.scop import build
@@ -42,7 +42,7 @@ def in_place(program: Program, result: str, source: str) -> Program:
 
 def _reads(s: Stage, source: str) -> list[Call]:
     """The reads of an input by a stage."""
-    return [c for e in (s.value, *s.domain.conditions, *s.args) for c in walk(e) if _is_read(c, source)]
+    return [c for c in s.calls if _is_read(c, source)]
 
 
 def _is_read(e: Expr, source: str) -> TypeGuard[Call]:

@@ -120,8 +120,7 @@ def _reads_carried(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, .
     return tuple(
         e
         for o in body[: at + 1]
-        for x in (*o.subscripts, o.value)
-        for e in _always(x)
+        for e in _always(o.value)
         if isinstance(e, Load) and e.buffer == s.buffer and not e.checked and _same(e.subscripts, stored)
     )
 

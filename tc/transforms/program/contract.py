@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Call, Expr, Variable, constant, rebuild, substitute, variables, walk
+from tc.ir.expr import Call, Expr, Variable, constant, rebuild, substitute, variables
 from tc.ir.program import Box, Domain, Program, Stage
 from tc.ir.simplify import linear_terms, simplify
 
@@ -44,12 +44,7 @@ def _accesses(program: Program, buffer: str) -> Iterator[_Access]:
     for s in program.stages:
         values = _single(s)
         found = [s.args] if held[s.func] == buffer else []
-        for part in (s.value, *s.args, *s.domain.conditions):
-            found += [
-                e.args
-                for e in walk(part)
-                if isinstance(e, Call) and e.kind != "intrinsic" and held.get(e.name, e.name) == buffer
-            ]
+        found += [e.args for e in s.calls if held.get(e.name, e.name) == buffer]
         yield from (_Access(s, tuple(substitute(a, values) for a in args)) for args in found)
 
 
@@ -63,8 +58,7 @@ def _own(program: Program, buffer: str) -> frozenset[int]:
 
 def _checks(s: Stage) -> bool:
     """Whether a statement may end the call with an error, which names its variables."""
-    parts = (s.value, *s.args, *s.domain.conditions)
-    return bool(s.checked) or any(isinstance(e, Call) and e.checked for p in parts for e in walk(p))
+    return bool(s.checked) or any(e.checked for e in s.calls)
 
 
 def _tells_iterations(found: list[_Access], d: int) -> bool:

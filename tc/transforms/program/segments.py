@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import LT, ZERO, Call, Expr, Variable, rebuild, walk
+from tc.ir.expr import LT, ZERO, Call, Expr, Variable, rebuild
 from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Precondition, Program, Range, Stage
 
 
@@ -109,12 +109,12 @@ def _runs(loop: Loop) -> Precondition:
 def _buffers(program: Program, stages: Sequence[Stage]) -> tuple[Buffer, ...]:
     """The buffers that a segment uses, in their roles there."""
     buffer_of = program.func_buffers
-    used = {buffer_of.get(e.name, e.name) for s in stages for e in _reads(s)} | {
+    used = {buffer_of.get(e.name, e.name) for s in stages for e in s.calls} | {
         buffer_of[s.func] for s in stages
     }
     written = {buffer_of[s.func] for s in stages}
     own = {id(s) for s in stages}
-    elsewhere = {buffer_of.get(e.name, e.name) for s in program.stages if id(s) not in own for e in _reads(s)}
+    elsewhere = {buffer_of.get(e.name, e.name) for s in program.stages if id(s) not in own for e in s.calls}
     elsewhere |= {buffer_of[s.func] for s in program.stages if id(s) not in own}
     out: list[Buffer] = []
     for b in program.buffers:
@@ -129,15 +129,10 @@ def _buffers(program: Program, stages: Sequence[Stage]) -> tuple[Buffer, ...]:
     return tuple(out)
 
 
-def _reads(s: Stage) -> Iterator[Call]:
-    parts = (s.value, *s.args, *s.domain.conditions)
-    return (e for p in parts for e in walk(p) if isinstance(e, Call) and e.kind in ("func", "image"))
-
-
 def _starts_anew(b: Buffer, stages: Sequence[Stage], buffer_of: Mapping[str, str]) -> bool:
     """Whether the first of these stages that touches a buffer defines all of it."""
     for s in stages:
-        reads = any(buffer_of.get(e.name, e.name) == b.name for e in _reads(s))
+        reads = any(buffer_of.get(e.name, e.name) == b.name for e in s.calls)
         if reads or buffer_of[s.func] == b.name:
             return not reads and _defines(s, b)
     return False
@@ -178,9 +173,9 @@ class _Versions:
         b = self.buffers[self.buffer_of[s.func]]
         # A reduction and the stage that sets its neutral elements are one statement.
         own = (s, *(f for f in following if s.init and f.func == s.func))
-        reads_self = any(self.buffer_of.get(e.name, e.name) == b.name for f in own for e in _reads(f))
+        reads_self = any(self.buffer_of.get(e.name, e.name) == b.name for f in own for e in f.calls)
         value, args = self.renamed(s.value), tuple(map(self.renamed, s.args))
-        for e in _reads(s):
+        for e in s.calls:
             buffer = self.buffer_of.get(e.name, e.name)
             if buffer != b.name:
                 self.read.add(buffer)

@@ -169,6 +169,11 @@ class Loops(Names):
         for k, (lo, hi) in enumerate(box):
             own = [x for x in names if x not in (".", "...")]
             at: s.Node = s.Name((), "int", own[k]) if not vector else s.Literal((), "int", 0)
+            if not vector and self.chance(0.25):
+                index, extent = self._backwards_or_strided(at, lo, hi)
+                items.append(index)
+                extents.append(extent)
+                continue
             by = 0
             if way == "none":
                 by = -lo
@@ -194,6 +199,15 @@ class Loops(Names):
         if type == "bool":
             return s.Binary(body.shape, "bool", self.rng.choice(("&&", "||")), body, anchor)
         return s.Binary(body.shape, type, self.rng.choice("+-*"), body, anchor)
+
+    def _backwards_or_strided(self, at: s.Node, lo: int, hi: int) -> tuple[s.Node, int]:
+        """A subscript that bounds the variable `at` to [lo, hi), and the extent of its axis."""
+        if lo == 0 and self.chance(0.4):
+            return s.Binary((), "int", "*", self.literal(2, "int"), at), max(
+                0, 2 * hi - self.rng.randint(0, 1)
+            )
+        last = self.shifted(self._item(hi, False), -1)
+        return s.Binary((), "int", "-", last, at), max(0, hi - lo)
 
     def _whole(
         self,

@@ -368,7 +368,8 @@ def unpack(blob: bytes) -> tuple[dict[str, Any], bytes]:
 
 @cache
 def sources(directory: str | os.PathLike[str]) -> str:
-    """A digest of the Python files (and grammars) in a directory as they are now: an edit makes other keys.
+    """A digest of the sources (Python, grammars, prelude) in a directory as they are now: an edit makes other
+    keys.
 
     Looked at once a process.  To read a hundred files takes milliseconds, so what they come to is kept by
     their status, in which every write to a file shows.
@@ -381,7 +382,7 @@ def sources(directory: str | os.PathLike[str]) -> str:
             if f.is_dir(follow_symlinks=False):
                 if f.name != "__pycache__":
                     pending.append(f.path)
-            elif f.name.endswith((".py", ".lark")) and not f.name.startswith("."):  # an editor's own
+            elif f.name.endswith((".py", ".lark", ".sac")) and not f.name.startswith("."):  # an editor's own
                 found = f.stat()
                 status.append((f.path, found.st_size, found.st_ino, found.st_ctime_ns))
     kept = default()

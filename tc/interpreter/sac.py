@@ -303,9 +303,10 @@ def prelude(m: Machine, name: str, args: Sequence[Value], span: Span) -> Value:
         case "reverse":
             return Value(data[::-1], a.dtype)
         case "rotate":
-            return Value(np.roll(args[1].data, int(data), axis=0), args[1].dtype)
+            by = tuple(int(n) for n in np.atleast_1d(data))
+            return Value(np.roll(args[1].data, by, axis=tuple(range(len(by)))), args[1].dtype)
         case "shift":
-            return _shift(int(data), args[1])
+            return _shift(np.atleast_1d(data), args[1])
         case "where":
             dtype = join(args[1].dtype, args[2].dtype, False)
             shape = next((v.shape for v in args if v.shape), ())
@@ -335,10 +336,10 @@ def _take(drops: bool, args: Sequence[Value], span: Span) -> Value:
     return Value(a.data[tuple(at)], a.dtype)
 
 
-def _shift(n: int, a: Value) -> Value:
+def _shift(by: Array, a: Value) -> Value:
     out = np.zeros_like(a.data)
-    k = a.data.shape[0]
-    for i in range(k):
-        if 0 <= i - n < k:
-            out[i] = a.data[i - n]
+    for index in np.ndindex(a.data.shape[: len(by)]):
+        at = tuple(int(i - n) for i, n in zip(index, by, strict=True))
+        if all(0 <= i < k for i, k in zip(at, a.data.shape, strict=False)):
+            out[index] = a.data[at]
     return Value(out, a.dtype)

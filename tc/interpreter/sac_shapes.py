@@ -166,7 +166,7 @@ def _bound(
         return None
     c = dict(subscript.terms)[mine[0]]
     rest = subscript + Lin(((mine[0], -c),))
-    if any(n not in known for n, _ in rest.terms):
+    if any(n not in known and not n.startswith("#") for n, _ in rest.terms):
         return None
     least, most = extreme(rest, known, False), extreme(rest, known, True)
     if least is None or most is None:
@@ -195,7 +195,7 @@ def homogeneous(shape: Sequence[Lin], names: Sequence[str], span: Span) -> None:
 
 
 def unbounded(name: str, index: s.Pattern) -> RangeError:
-    return RangeError(f"nothing bounds '{name}'", index.span, code="TC0350")
+    return RangeError(f"nothing bounds '{name.split('#')[0]}'", index.span, code="TC0350")
 
 
 def axes_of(index: s.Pattern, rank: int, n: int, span: Span) -> tuple[int, ...]:

@@ -374,8 +374,7 @@ class _Lowering:
             index = self.expressions.index(sub, st)
             subscripts.append(index if offset is None else x.Add(index, offset))
         if e.site >= 0 and e.site not in self.sites:
-            names = ", ".join(sub.name if isinstance(sub, r.Index) else sub.span.text for sub in e.subscripts)
-            self.sites[e.site] = Site(e.tensor.name, f"{e.tensor.name}({names})", st.variables, e.span)
+            self.sites[e.site] = Site(e.tensor.name, e.text, st.variables, e.span)
         if s.tensor.role == "param" and s.buffer.role == "input":
             return x.Call(s.buffer.name, tuple(subscripts), s.buffer.dtype, "image", (), e.site)
         if not s.current and self.loops:  # an earlier iteration has defined it

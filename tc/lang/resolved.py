@@ -177,6 +177,15 @@ class Access:
     site: int = field(default=-1, compare=False, repr=False)
     modes: tuple[Mode, ...] = ()
 
+    @property
+    def text(self) -> str:
+        """As the source has it; with three dots for subscripts of which it only says where they come from."""
+        own = (
+            e.name if isinstance(e, Index) else "…" if e.span == self.span else e.span.text
+            for e in self.subscripts
+        )
+        return f"{self.tensor.name}({', '.join(own)})"
+
     def constrained(self, d: int) -> bool:
         """Whether a subscript must be in range in dimension `d`: it has no boundary mode there."""
         return not self.modes or self.modes[d].name == "none"

@@ -14,7 +14,7 @@ from tc.ir.program import Precondition
 from tc.lang import resolved as r
 from tc.ranges.facts import Facts, Interval, Solution
 from tc.ranges.model import Obligation
-from tc.ranges.rounds import Constraint, Rounds, access_text
+from tc.ranges.rounds import Constraint, Rounds
 
 
 def _guarded_accesses(constraints: Sequence[Constraint], v: str) -> Sequence[r.Access]:
@@ -72,7 +72,7 @@ class Checks:
         low, end = show(i.lo), show(self.facts.simplify(("+", i.hi, 1)))
         negative = self.facts.proves(("<", extent, 0))
         if negative or (guarded and solve.can_prove(empty, self.facts.ones)):
-            names = {a: f"{a.tensor.name}({access_text(a)})" for a in guarded}
+            names = {a: a.text for a in guarded}
             how = f"has the negative extent {show(extent)}" if negative else "is empty for all sizes"
             raise RangeError(
                 f"the range of '{v}' is {low}:{end}, which {how}",
@@ -91,7 +91,7 @@ class Checks:
             return
         what = f"the range {low}:{end} of '{v}' would have a negative extent"
         if guarded:
-            accesses = " and ".join(f"{a.tensor.name}({access_text(a)})" for a in guarded)
+            accesses = " and ".join(a.text for a in guarded)
             what += f" (which {accesses} under a condition {'give' if len(guarded) > 1 else 'gives'} it)"
         condition = self.facts.simplify(self.facts.always((">=", extent, 0)))
         if condition is False:
@@ -209,7 +209,7 @@ class Checks:
             return
         if condition is True or (condition is not False and self.facts.proves(condition)):
             return
-        text = f"{c.access.tensor.name}({access_text(c.access)})"
+        text = c.access.text
         self.obligations.append(
             Obligation(
                 k,

@@ -87,7 +87,7 @@ class Rounds:
                             k,
                             number,
                             v,
-                            f"{c.access.tensor.name}({access_text(c.access)})",
+                            c.access.text,
                             show(c.condition),
                             "-inf" if lo is None else show(lo),
                             "+inf" if hi is None else show(hi),
@@ -127,7 +127,7 @@ class Rounds:
             wide = self._intersection(b for c, b in found if c.access != access)
             if wide is None or (self._same(wide.lo, allowed.lo) and self._same(wide.hi, allowed.hi)):
                 continue
-            text = f"{access.tensor.name}({access_text(access)})"
+            text = access.text
             yield Narrowing(v, text, self._shown(allowed), self._shown(wide), access.span)
 
     def _same(self, a: Term, b: Term) -> bool:
@@ -261,7 +261,3 @@ def _guarded_accesses(
         return
     for c in r.children(e):
         yield from _guarded_accesses(c, guards)
-
-
-def access_text(a: r.Access) -> str:
-    return ", ".join(e.name if isinstance(e, r.Index) else e.span.text for e in a.subscripts)

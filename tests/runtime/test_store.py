@@ -429,13 +429,14 @@ def test_packing() -> None:
             unpack(bad)
 
 
-def test_an_edit_of_a_source_shows(tmp_path: Path) -> None:
+@pytest.mark.parametrize("ending", ["py", "lark", "sac"])
+def test_an_edit_of_a_source_shows(tmp_path: Path, ending: str) -> None:
     def now() -> str:
         sources.cache_clear()
         return sources(str(tmp_path))
 
     (tmp_path / "inner" / "__pycache__").mkdir(parents=True)
-    a, b = tmp_path / "a.py", tmp_path / "inner" / "b.py"
+    a, b = tmp_path / f"a.{ending}", tmp_path / "inner" / f"b.{ending}"
     a.write_text("x = 1\n")
     b.write_text("y = 1\n")
     seen = [now()]
@@ -448,12 +449,12 @@ def test_an_edit_of_a_source_shows(tmp_path: Path) -> None:
     b.write_text("y = 2\n")
     os.utime(b, ns=(status.st_atime_ns, status.st_mtime_ns))
     seen.append(now())
-    b.rename(tmp_path / "inner" / "c.py")
+    b.rename(tmp_path / "inner" / f"c.{ending}")
     seen.append(now())
     a.unlink()
     seen.append(now())
     assert len(set(seen)) == 4
     a.write_text("x = 1\n")
-    (tmp_path / "inner" / "c.py").rename(b)
+    (tmp_path / "inner" / f"c.{ending}").rename(b)
     b.write_text("y = 1\n")
     assert now() == seen[0]  # the contents count

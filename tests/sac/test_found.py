@@ -146,6 +146,12 @@ FOUND: list[tuple[str, str, dict[str, Any], Any]] = [
         {"x": 2.0, "A": A},
         [-2, -4],
     ),
+    (
+        "zeros that a shift brings in, whatever it takes out",
+        "shift(1, A) + shift(-1, A)",
+        {"A": np.array([np.inf, 1.0, 2.0])},
+        [1, np.inf, 1],
+    ),
 ]
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 import tc
+from tc.lang.sac import habits
 from tc.lang.sac.format import format_source
+from tc.lang.sac.names import PRIMITIVES, prelude
 from tc.lang.sac.parse import make_lark, parse
 from tests.sac.table import TABLE
 
@@ -62,6 +68,43 @@ def test_errors(source: str, code: str, text: str, start: int | None) -> None:
     assert e.value.code == code
     assert e.value.span is not None and e.value.span.text == text
     assert start is None or e.value.span.start == start
+
+
+HABITS = [
+    ("(long) v", "tol(x)"),
+    ("double(x)", "tod(x)"),
+    ("v ** 2", "pow(x, y)"),
+    ("A[1:3]", "take([n], drop([k], A))"),
+    ("A.shape", "shape(A)"),
+    ("len(v)", "shape(A)[0]"),
+    ("{ i,j -> A[i,j] }", "[i,j]"),
+    ("{ (i,j) -> A[i,j] }", "[i,j]"),
+    ("int f(int n) { for (i = 0; i < n; i++) { } return n; }", "comprehension"),
+    ("A @ B", "sum("),
+    ("max(v)", "maxval"),
+    ("sum(v, 1)", "drop([-1], shape(A))"),
+    ("relu(v)", "max(A, 0)"),
+]
+
+
+@pytest.mark.parametrize(("source", "help"), HABITS)
+def test_what_people_type_from_habit_has_help(source: str, help: str) -> None:
+    with pytest.raises(tc.Error) as e:
+        tc.compile(source, lang="sac", backend="reference")(np.zeros((2, 3)))
+    assert help in (e.value.help or "")
+
+
+def test_what_help_says_is_in_the_notation() -> None:
+    for text in (*habits.FUNCTIONS.values(), *habits.ARGUMENTS.values()):
+        if text.startswith("write "):
+            parse(text.removeprefix("write "))
+
+
+def test_the_docs_have_the_whole_prelude() -> None:
+    text = Path("docs/sac.md").read_text(encoding="utf-8")
+    table = text.split("## The prelude")[1].split("## ")[0]
+    columns = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`(\w+)[`(]", " ".join(columns))) == {*PRIMITIVES, *prelude()}
 
 
 def test_a_source_of_more_than_a_megabyte() -> None:

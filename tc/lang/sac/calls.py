@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from tc.dtypes import BOOL
-from tc.errors import DTypeError, Error, SemanticError, Span
+from tc.errors import DTypeError, SemanticError, Span
 from tc.lang import resolved as r
+from tc.lang.sac import habits
 from tc.lang.sac import syntax as s
 from tc.lang.sac import terms as t
 from tc.lang.sac.arrays import Array, scalar, settled
@@ -60,16 +61,10 @@ def _joined(op: str, items: Sequence[Any], span: Span) -> Any:
 
 
 def _inlined(el: Elaborator, f: s.Function, args: list[Array], span: Span) -> list[Array]:
-    """A call; what is wrong inside the prelude is shown where the prelude is called."""
+    """A call; the body of a function of the prelude stands where it is called."""
     if f.span.source.name != PRELUDE:
         return inline(el, f, args)
-    try:
-        results = inline(el, f, args)
-    except Error as e:
-        if e.span is None or e.span.source.name != PRELUDE:
-            raise
-        raise type(e)(e.message, span, code=e.code, help=e.help) from None
-    return [replace(a, span=span) for a in results]
+    return [replace(a, span=span) for a in inline(el, f, args, span)]
 
 
 def _no_overload(el: Elaborator, e: s.Call, args: list[Array]) -> SemanticError:
@@ -78,10 +73,10 @@ def _no_overload(el: Elaborator, e: s.Call, args: list[Array]) -> SemanticError:
     given = ", ".join(f"{settled(a.dtype)}{el.shown(a)}" for a in args)
     known = [signature(f) for f in el.names.overloads(e.name)]
     if e.name in PRIMITIVES:
-        known.append(f"{e.name} with {PRIMITIVES[e.name]} arguments")
-    return SemanticError(
-        f"no '{e.name}' takes ({given})", e.span, code="TC0258", help="there is " + "; ".join(known)
-    )
+        n = PRIMITIVES[e.name]
+        known.append(f"{e.name} with {n} argument{'s' * (n != 1)}")
+    help = habits.ARGUMENTS.get((e.name, len(args))) or "there is " + "; ".join(known)
+    return SemanticError(f"no '{e.name}' takes ({given})", e.span, code="TC0258", help=help)
 
 
 def _most_specific(overloads: Sequence[s.Function], args: list[Array]) -> s.Function | None:
@@ -89,7 +84,8 @@ def _most_specific(overloads: Sequence[s.Function], args: list[Array]) -> s.Func
     return min(usable, key=lambda f: generality(f, args)) if usable else None
 
 
-def inline(el: Elaborator, f: s.Function, args: list[Array]) -> list[Array]:
+def inline(el: Elaborator, f: s.Function, args: list[Array], at: Span | None = None) -> list[Array]:
+    """The results of a function; `at` is where all of its body is said to stand."""
     if el.inlining > 60:
         raise SemanticError(
             "calls are nested deeper than 60", f.name_span, code="TC0265", help="inline some by hand"
@@ -102,12 +98,13 @@ def inline(el: Elaborator, f: s.Function, args: list[Array]) -> list[Array]:
     for p, a in zip(f.params, args, strict=True):
         value = declared(el, a, p.type, f"'{p.name}'", a.span)
         env[p.name] = named(el, p.name, value, of_params.get(p.name, 0))
-    for a, weight in zip(f.body, of_body, strict=True):
+    body, written = (f.body, f.results) if at is None else s.placed((f.body, f.results), at)
+    for a, weight in zip(body, of_body, strict=True):
         env[a.name] = named(el, a.name, el.exp(a.value, env), weight)
-    results = [el.exp(e, env) for e in f.results]
+    results = [el.exp(e, env) for e in written]
     el.inlining -= 1
     out: list[Array] = []
-    for a, kind, e in zip(results, f.types, f.results, strict=True):
+    for a, kind, e in zip(results, f.types, written, strict=True):
         a = declared(el, a, kind, f"what '{f.name}' returns", e.span)
         out.append(a)
     return out

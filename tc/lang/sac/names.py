@@ -9,6 +9,7 @@ from functools import cache
 from importlib import resources
 
 from tc.errors import Note, SemanticError, Source, did_you_mean
+from tc.lang.sac import habits
 from tc.lang.sac import syntax as s
 from tc.lang.sac.parse import parse
 
@@ -162,7 +163,9 @@ def _expression(e: s.Exp, scope: set[str] | None, known: Names) -> None:
                     f"unknown function '{e.name}'",
                     e.name_span,
                     code="TC0252",
-                    help=did_you_mean(e.name, pool) or "docs/sac.md lists the prelude",
+                    help=habits.FUNCTIONS.get(e.name)
+                    or did_you_mean(e.name, pool)
+                    or "docs/sac.md lists the prelude",
                 )
             for a in e.args:
                 _expression(a, scope, known)

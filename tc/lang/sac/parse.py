@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from tc.dtypes import INT64
 from tc.errors import InternalError, Note, ParseError, Source, Span
+from tc.lang.sac import habits
 from tc.lang.sac import syntax as s
 
 if TYPE_CHECKING:
@@ -434,7 +435,8 @@ def _unexpected_token(source: Source, e: Any) -> ParseError:
     if source.text[span.start : span.start + 2] == "/*":
         return _open_comment(Span(source, span.start, span.start + 2))
     message = f"unexpected '{_shorten(str(token))}', expected {_expected(expected)}"
-    return ParseError(message, span, code="TC0150", help=_help(source, str(token), expected))
+    help = _help(source, str(token), expected) or habits.at(source.text, span.start, expected)
+    return ParseError(message, span, code="TC0150", help=help)
 
 
 def _open_comment(span: Span) -> ParseError:
@@ -464,7 +466,8 @@ def _unexpected_character(source: Source, e: Any) -> ParseError:
             f"unexpected '{char}', expected {_expected(set(e.allowed or ()))}", span, code="TC0150"
         )
     shown = f"'{char}'" if char.isprintable() else f"U+{ord(char):04X}"
-    return ParseError(f"character {shown} does not belong to the notation", span, code="TC0151", help=_HELP)
+    message = f"character {shown} does not belong to the notation"
+    return ParseError(message, span, code="TC0151", help=habits.character(char) or _HELP)
 
 
 def _at_end(source: Source, expected: set[str]) -> ParseError:

@@ -13,8 +13,8 @@ Trees compare by what they say, not by where they stand.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, Literal, cast
 
 from tc.dtypes import (
     BOOL,
@@ -295,6 +295,17 @@ def sides(b: Bounds | None) -> tuple[Exp, ...]:
     """The expressions of bounds."""
     both = () if b is None else (b.lower, b.upper)
     return tuple(x for x in both if x is not None and not isinstance(x, Dot))
+
+
+def placed(node: Any, span: Span) -> Any:
+    """A node, or a tuple of nodes, of which every part stands at one place of a source."""
+    if isinstance(node, tuple):
+        return tuple(placed(x, span) for x in cast("tuple[Any, ...]", node))
+    if isinstance(node, Span):
+        return span
+    if not is_dataclass(node) or isinstance(node, (type, DType)):
+        return node
+    return replace(node, **{f.name: placed(getattr(node, f.name), span) for f in fields(node)})
 
 
 def walk(e: Exp) -> Iterator[Exp]:

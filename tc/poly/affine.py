@@ -360,8 +360,15 @@ class Affine:
             if isinstance(e, LT | GT) == value:
                 difference = Sub(difference, IntImm(1))
             return self.where_nonneg(self.universe(), {}, difference)
-        a = self.pw_aff(simplify(e.a, exact=True))
-        b = self.pw_aff(simplify(e.b, exact=True))
+        left, right = simplify(e.a, exact=True), simplify(e.b, exact=True)
+        for x, other, is_left in ((left, right, True), (right, left, False)):
+            if not isinstance(x, Min | Max):
+                continue
+            if isinstance(e, EQ | NE):
+                return self._compare_both_ways(left, right, isinstance(e, EQ) == value)
+            return self._compare_extremum(e, value, x, other, is_left)
+        a = self.pw_aff(left)
+        b = self.pw_aff(right)
         if a is None or b is None:
             return self.universe(), False
         match (e, value):
@@ -377,6 +384,22 @@ class Affine:
                 return a.gt_set(b), True
             case _:
                 return a.ge_set(b), True
+
+    def _compare_both_ways(self, left: Expr, right: Expr, equal: bool) -> tuple[isl.Set, bool]:
+        """Where two expressions are equal, or differ, by relations of order."""
+        parts = (LE(left, right), GE(left, right)) if equal else (LT(left, right), GT(left, right))
+        (a, exact_a), (b, exact_b) = (self._compare(p, True) for p in parts)
+        return (a.intersect(b) if equal else a.union(b)), exact_a and exact_b
+
+    def _compare_extremum(
+        self, e: LT | LE | GT | GE, value: bool, x: Min | Max, other: Expr, is_left: bool
+    ) -> tuple[isl.Set, bool]:
+        """A relation to a minimum or maximum as relations to its operands, which have far fewer pieces."""
+        parts = [type(e)(y, other) if is_left else type(e)(other, y) for y in (x.a, x.b)]
+        (a, exact_a), (b, exact_b) = (self._compare(p, value) for p in parts)
+        below = isinstance(e, LT | LE) == is_left  # of the extremum below the other
+        every = (isinstance(x, Max) == below) == value
+        return (a.intersect(b) if every else a.union(b).coalesce()), exact_a and exact_b
 
 
 def declare(parameters: Parameters, expressions: Iterable[Expr]) -> None:

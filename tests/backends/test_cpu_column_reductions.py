@@ -218,6 +218,18 @@ def test_lanes_go_along_rows(t: str, m: int, n: int, name: str) -> None:
 
 
 @pytest.mark.parametrize("t", ["float", "double"])
+@pytest.mark.parametrize("name", ["avx512", "avx2"])
+def test_lanes_go_along_rows_though_more_is_contiguous_along_columns(t: str, name: str) -> None:
+    """Four vectors and one matrix: the lines of a column are 4 or 8 KB apart."""
+    source = f"""def f({t}(N,C) x, {t}(N) a, {t}(N) b, {t}(N) g, {t}(N) d) -> (y) {{
+      y +=! fmax(exp(x(n,c) - a(n)) * b(n), g(n)) * d(n) where c in 0:C }}"""
+    program = tc.compile(source, "cpu").program({"N": 1024, "C": 1024})
+    text = code_of(program, isa=name).choice
+    best = next(line for line in text.splitlines() if line.startswith("  *"))
+    assert "lanes c" in best, text
+
+
+@pytest.mark.parametrize("t", ["float", "double"])
 def test_rows_and_columns_of_one_matrix(t: str) -> None:
     """Sums of rows do not keep processors from parts of the columns' sums: they could share no loop."""
     program = tc.compile(BOTH_WAYS.format(t=t), "cpu").program({"N": 1800})

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 import random
+from collections.abc import Callable
 from itertools import product
 
 import islpy as isl
@@ -10,11 +12,28 @@ import pytest
 
 from tc.errors import Source
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import Add, Cast, Expr, FloorDiv, FloorMod, IntImm, Max, Min, Mul, Sub
+from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Sub,
+)  # fmt: skip
 from tc.ir.simplify import from_terms
 from tc.pipeline import front as pipeline
 from tc.poly.affine import PARAM, SET, Affine, Parameters, declare
-from tc.poly.context import Names, isl_context
+from tc.poly.context import Names, given_up_after, isl_context
 from tc.poly.extrema import operands, unified
 from tc.poly.scop import build
 from tests.poly.programs import Build, v
@@ -157,3 +176,56 @@ def test_constants_of_more_than_64_bits_are_exact(c: int) -> None:
     form = {("d", 0): 1, ("c", 0): c}
     at = isl.Val.read_from_str(s.get_ctx(), str(-c))
     assert a.nonneg(s, form).is_equal(s.lower_bound_val(SET, 0, at))
+
+
+RELATIONS = {
+    LT: operator.lt,
+    LE: operator.le,
+    GT: operator.gt,
+    GE: operator.ge,
+    EQ: operator.eq,
+    NE: operator.ne,
+}
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_relations_to_minima_and_maxima_hold_exactly_where_they_are_true(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def extremum(depth: int) -> Expr:
+        if not depth or not rng.randrange(5):
+            return Add(v(rng.choice(SIZES)), IntImm(rng.randint(-2, 2)))
+        return rng.choice((Min, Max))(extremum(depth - 1), extremum(depth - 1))
+
+    left, right = extremum(3), extremum(rng.randrange(3))
+    if rng.randrange(2):
+        left, right = right, left
+    kind, value = rng.choice(list(RELATIONS)), bool(rng.randrange(2))
+    a, s = affine(Add(left, right))
+    found, exact = a.holds(kind(left, right), value)
+    assert exact
+    for at in POINTS:
+        here = found
+        for i, x in enumerate(a.parameters.values.values()):
+            here = here.fix_val(PARAM, i, isl.Val.int_from_si(s.get_ctx(), evaluate(x, at)))
+        true = RELATIONS[kind](evaluate(left, at), evaluate(right, at))
+        assert here.is_empty() == (true != value), (at, left, kind, right)
+
+
+@pytest.mark.parametrize("kind", list(RELATIONS))
+def test_a_relation_to_a_minimum_of_many_is_cheap(kind: Callable[[Expr, Expr], Expr]) -> None:
+    """As a piecewise affine function this minimum has more pieces than isl can compare."""
+    sizes = [v(f"N{i}") for i in range(12)]
+    half = FloorDiv(Sub(v("N0"), IntImm(1)), IntImm(2))
+    least: Expr = Min(Sub(Min(Add(half, IntImm(3)), Min(v("N1"), IntImm(3))), IntImm(2)), v("N2"))
+    for x in sizes[3:]:
+        least = Min(least, x)
+    parameters = Parameters(Names(), base=frozenset(x.name for x in sizes))
+    for x in sizes:
+        parameters._add(x, x.name)  # pyright: ignore[reportPrivateUsage]
+    declare(parameters, [kind(IntImm(1), Max(least, IntImm(0)))])
+    with isl_context() as ctx, given_up_after(1_000_000):
+        a = Affine(parameters, parameters.space("stage", "S", ("i",), ctx), ("i",))
+        for value in (True, False):
+            _, exact = a.holds(kind(IntImm(1), Max(least, IntImm(0))), value)
+            assert exact

@@ -106,11 +106,28 @@ def _with_private_lanes(
     context: NestContext, extents: Mapping[str, int], most: int
 ) -> Iterator[tuple[Candidate, str]]:
     """The register tiles with lanes along loops of the phases, of at most `most` vectors."""
+    axes = [a for a in context.nest.axes if not a.reductions]
+    for private in _private_axes(context):
+        yield from _with_lanes_of_phases(context, private, axes, extents, most)
+
+
+def _private_axes(context: NestContext) -> list[list[str | None]]:
+    """For each phase the loop that its lanes may go along: of each the best, then for one of them another."""
+    found = [_vector_axes(context, p) for p in context.nest.phases]
+    best = [b for b, _ in found]
+    choices = [best, *([*best[:i], v, *best[i + 1 :]] for i, (_, others) in enumerate(found) for v in others)]
+    return [c for c in choices if any(c)]
+
+
+def _with_lanes_of_phases(
+    context: NestContext,
+    private: Sequence[str | None],
+    axes: Sequence[Axis],
+    extents: Mapping[str, int],
+    most: int,
+) -> Iterator[tuple[Candidate, str]]:
+    """The register tiles with lanes along these loops of the phases."""
     nest, work = context.nest, context.work
-    axes = [a for a in nest.axes if not a.reductions]
-    private = [_vector_axis(context, p) for p in nest.phases]
-    if not any(private):
-        return
     shapes = _tile_shapes(context, axes, extents, most, transposed=False)
     for tile in shapes + _short_rows(context, axes, private, extents):
         n = math.prod(tile.values())
@@ -266,9 +283,11 @@ def _has_dynamic_stride(context: NestContext, axis: str) -> bool:
     return any(axis in r.dynamic for r in context.refs if r.buffer in written)
 
 
-def _vector_axis(context: NestContext, p: Phase) -> str | None:
-    """The loop of a phase along which most references are contiguous; None where none is worth lanes."""
-    best, score = None, 0.0
+def _vector_axes(context: NestContext, p: Phase) -> tuple[str | None, list[str]]:
+    """The loop of a phase along which most references are contiguous, None where none is worth lanes; and the
+    longest of the others along which at least one is."""
+    scores: dict[str, float] = {}
+    contiguous: dict[str, int] = {}
     for a in p.axes:
         if a.typical_extent < 2 or _has_dynamic_stride(context, a.name):
             continue
@@ -280,9 +299,11 @@ def _vector_axis(context: NestContext, p: Phase) -> str | None:
                     found -= 0.5
                 elif stride == 1:
                     found += 1.0
-        if found > score:
-            best, score = a.name, found
-    return best
+                    contiguous[a.name] = a.typical_extent
+        scores[a.name] = found
+    best = max((a for a in scores if scores[a] > 0), key=lambda a: scores[a], default=None)
+    others = sorted((a for a in contiguous if a != best), key=lambda a: -contiguous[a])
+    return best, others[:1]
 
 
 def _worth_packing(

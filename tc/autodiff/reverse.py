@@ -35,14 +35,16 @@ from tc.ir.expr import (
     Cast,
     Expr,
     IfThenElse,
+    IntImm,
     Not,
+    Sub,
     Variable,
     imm,
     substitute,
     variables,
 )
 from tc.ir.program import Domain, IterVar
-from tc.ir.simplify import simplify
+from tc.ir.simplify import linear_terms, simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,14 +388,20 @@ def _pure(d: Definition) -> Domain:
 def _inside(d: Definition, later: Definition, tape: Tape) -> Expr | None:
     """Where the elements of `d` are elements of a later definition too; None: nowhere."""
     conditions: list[Expr] = []
+    fixed: list[tuple[Expr, Expr]] = []
     own = {v.name: v for v in later.domain.vars}
     at: dict[str, Expr] = {}
     for a, b in zip(d.args, later.args, strict=True):
-        if isinstance(b, Variable) and b.name in own:
-            at[b.name] = a
-            conditions += in_box([a], (own[b.name].range,))
+        terms, _ = linear_terms(b)
+        found = [t for t, c in terms.items() if isinstance(t, Variable) and t.name in own and abs(c) == 1]
+        if found and found[0].name not in at:
+            v = found[0]
+            rest = substitute(b, {v.name: IntImm(0)})
+            at[v.name] = Sub(a, rest) if terms[v] == 1 else Sub(rest, a)
+            conditions += in_box([at[v.name]], (own[v.name].range,))
         else:
-            conditions.append(EQ(a, b))
+            fixed.append((a, b))
+    conditions += [EQ(a, substitute(b, at)) for a, b in fixed]
     conditions += [substitute(c, at) for c in later.domain.conditions]
     exact = [simplify(c, exact=True) for c in conditions]
     left = reduced(exact, d.domain.vars, tape.sizes, tape.facts)

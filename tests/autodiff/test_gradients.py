@@ -54,6 +54,20 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
         """def f(double(H) I) -> (y) { y(h) +=! I[reflect](h+k-2) * (k + 1) where h in 0:H, k in 0:5 }""",
         {"I": (9,)},
     ),
+    "written again at an offset": (
+        """def f(double(N) a) -> (t) {
+             t(i) = a(i) * a(i)
+             t(i + 2) = 3 * a(i) where i in 1:N-3
+           }""",
+        {"a": (9,)},
+    ),
+    "all started anew at an offset": (
+        """def f(double(N) a) -> (t) {
+             t(i,j) max=! a(i) * a(j)
+             t(i + 1,j) +=! a(i + k) * a(j)
+           }""",
+        {"a": (5,)},
+    ),
     "started anew in part": (
         """def f(double(N) A, double(M) B) -> (T) {
              T(i) = A(i)

@@ -64,7 +64,7 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
     "all started anew at an offset": (
         """def f(double(N) a) -> (t) {
              t(i,j) max=! a(i) * a(j)
-             t(i + 1,j) +=! a(i + k) * a(j)
+             t(i + 1,j) +=! a(i + k) * a(j) where k in 1:2
            }""",
         {"a": (5,)},
     ),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tc.autodiff.cut_ranges import cut
 from tc.autodiff.derivatives import number
 from tc.autodiff.fibres import fibre
 from tc.autodiff.index_conditions import conjunction, reduced
@@ -59,7 +60,11 @@ class Contributions:
         solved = fibre(moving, d.vars, box, local)
         if solved is None:
             left = reduced(d.conditions, d.vars, sizes, given)
-            return None if left is None else self._scattered(Domain(d.vars, left), args, value, loops)
+            if left is None:
+                return None
+            # A statement's left side has the range of its variables, whatever its conditions are.
+            domain = cut(Domain(d.vars, left), lambda c, v: reduced(c, v, sizes, given), may_be_empty=True)
+            return self._scattered(domain, args, value, loops)
         at = dict(solved.values)
         conditions = [*solved.conditions, *(solved.resolved(substitute(c, at)) for c in d.conditions)]
         ranges = (*solved.element, *solved.rest)

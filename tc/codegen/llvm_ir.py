@@ -13,7 +13,20 @@ from tc.codegen.llvm_expr import ExprEmitter, storage_type
 from tc.codegen.llvm_helpers import HELPERS
 from tc.dtypes import BOOL, accumulator
 from tc.errors import InternalError, unreachable
-from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopNest, Prefetch, Promote, Stmt, Sync
+from tc.ir.loops import (
+    Block,
+    Combine,
+    Compute,
+    For,
+    If,
+    Launch,
+    LoopNest,
+    Prefetch,
+    Promote,
+    Stmt,
+    Sync,
+    statements,
+)  # fmt: skip
 
 KERNEL = "kernel"
 
@@ -104,11 +117,26 @@ class _NestEmitter(ExprEmitter):
         more = self.op(f"icmp slt i64 {iterator}, {upper}")
         self.do(f"br i1 {more}, label %{body}, label %{after}")
         self.start(body)
+        if s.var in self.nest.counters or any(isinstance(x, For) for x in statements(s.body)):
+            self.stop_on_signals()
         self.statement(s.body, {**env, s.var: iterator})
         following = self.op(f"add nsw i64 {iterator}, {s.step}")
         self.do(f"br label %{head}")
         self.lines[phi] = f"  {iterator} = phi i64 [ {lower}, %{before} ], [ {following}, %{self.block} ]"
         self.start(after)
+
+    def stop_on_signals(self) -> None:
+        """Return if a signal asks the kernel to stop, as Ctrl-C does."""
+        self.declarations |= {"declare ptr @tc_signals()", "declare i32 @tc_interrupted()"}
+        pending = self.op(f"load volatile i32, ptr {self.op('call ptr @tc_signals()')}, align 4")
+        signal, stop, go = self.label("signal"), self.label("stop"), self.label("go")
+        self.do(f"br i1 {self.op(f'icmp eq i32 {pending}, 0')}, label %{go}, label %{signal}")
+        self.start(signal)
+        goes_on = self.op(f"icmp eq i32 {self.op('call i32 @tc_interrupted()')}, 0")
+        self.do(f"br i1 {goes_on}, label %{go}, label %{stop}")
+        self.start(stop)
+        self.do("ret i32 1")
+        self.start(go)
 
     def branch(self, s: If, env: Mapping[str, str]) -> None:
         c = self.value(s.condition, env)

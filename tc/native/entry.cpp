@@ -2,8 +2,10 @@
 
 #include "arena.h"
 #include "fpmode.h"
+#include "interrupt.h"
 #include "numbers.h"
 
+#include <chrono>
 #include <climits>
 #include <cstring>
 #include <memory>
@@ -11,6 +13,8 @@
 #include <string>
 
 namespace tc {
+
+constexpr std::chrono::microseconds kSlow(200);  // from where on the half microsecond of a watch is nothing
 
 PyTypeObject *entry_type;
 
@@ -302,8 +306,16 @@ int32_t run_without_python(const EntryData &entry, void **pointers, int64_t *err
 int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran) {
   int32_t code;
   if (entry.release_gil) {
+    // What signals cost is worth it for calls that take long, which the call before tells.
+    interrupt::Watch watch(entry.slow.load(std::memory_order_relaxed));
+    auto start = std::chrono::steady_clock::now();
     Py_BEGIN_ALLOW_THREADS code = run_without_python(entry, pointers, error, ran);
     Py_END_ALLOW_THREADS
+    entry.slow.store(std::chrono::steady_clock::now() - start > kSlow, std::memory_order_relaxed);
+    if (watch.stopped()) {
+      *ran = false;
+      return -1;
+    }
   } else {
     code = run_without_python(entry, pointers, error, ran);
   }

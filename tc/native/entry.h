@@ -12,6 +12,7 @@
 
 #include <Python.h>
 
+#include <atomic>
 #include <cstdint>
 #include <vector>
 
@@ -46,6 +47,7 @@ struct EntryData {
   size_t workspace;
   std::vector<int64_t> sizes;  // the values of dynamic sizes
   bool release_gil;
+  mutable std::atomic<bool> slow{true};  // the last call took long, or there was none
   bool tuple_result;  // result_type derives from tuple: made without calling its __new__
 };
 
@@ -60,7 +62,8 @@ struct Entry {
 constexpr int kErrorWords = 32;
 
 // Runs the kernel on raw addresses (inputs, outputs; `pointers` has room for three more).  Returns its code, or
-// -1 with a Python exception set when there is no memory for the workspace: told apart by `ran`.
+// -1 with a Python exception set when there is no memory for the workspace, or a signal stopped the kernel: told
+// apart by `ran`.
 int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran);
 
 // The same without Python: any thread may call it, and no exception is set.  *ran is false, and the result

@@ -17,6 +17,7 @@
 #include "fpmode.h"
 #include "math.h"
 #include "numbers.h"
+#include "interrupt.h"
 #include "pool.h"
 #include "result_memory.h"
 #include "result_pool.h"
@@ -34,6 +35,8 @@ namespace {
 
 const std::pair<const char *, void *> kSymbols[] = {
     {"tc_parallel_for", reinterpret_cast<void *>(&tc_parallel_for)},
+    {"tc_signals", reinterpret_cast<void *>(&tc_signals)},
+    {"tc_interrupted", reinterpret_cast<void *>(&tc_interrupted)},
     TC_BOTH(fdivide),
     TC_BOTH(rsqrt),
     TC_BOTH(rcbrt),

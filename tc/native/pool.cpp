@@ -10,7 +10,10 @@
 // item, which is what makes short loops cheap on a loaded machine.
 #include "pool.h"
 
+#include "interrupt.h"
+
 #include <cfenv>
+#include <chrono>
 #include <climits>
 #include <condition_variable>
 #include <cstdlib>
@@ -34,6 +37,7 @@ namespace {
 constexpr int kCallerSpins = 2000;  // pauses before the caller starts to yield
 constexpr int kCallerYields = 200;  // yields before it sleeps until the last item is counted
 constexpr int kMaxThreads = 4096;
+constexpr std::chrono::milliseconds kSignals(50);  // between looks for signals of a caller that sleeps
 
 inline void relax() {
 #if defined(__x86_64__) || defined(__i386__)
@@ -132,6 +136,7 @@ struct Pool {
   std::atomic<int64_t> first{0};
   std::atomic<int64_t> count{0};
   std::atomic<bool> slot_each{false};  // a slot for each item, not for each thread
+  std::atomic<tc::interrupt::Call *> owner{nullptr};  // what the job is a part of
   alignas(64) std::atomic<int> parked{0};  // workers asleep or about to be
   std::atomic<bool> caller_sleeps{false};
   std::atomic<bool> stop{false};
@@ -194,7 +199,8 @@ bool claim(Pool &p, int64_t thread) {
   item += p.first.load(std::memory_order_relaxed);
   tc_task fn = p.fn.load(std::memory_order_relaxed);
   int64_t slot = p.slot_each.load(std::memory_order_relaxed) ? item : thread;
-  fn(item, slot, p.context.load(std::memory_order_relaxed));
+  tc::interrupt::set_current(p.owner.load(std::memory_order_relaxed));
+  if (!tc::interrupt::asked()) fn(item, slot, p.context.load(std::memory_order_relaxed));
   if (p.done.fetch_add(1, std::memory_order_seq_cst) + 1 == count &&
       p.caller_sleeps.load(std::memory_order_seq_cst)) {
     {
@@ -323,6 +329,7 @@ void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
   p.first.store(first, std::memory_order_relaxed);
   p.count.store(count, std::memory_order_relaxed);
   p.slot_each.store(count <= static_cast<int64_t>(p.workers.size()), std::memory_order_relaxed);
+  p.owner.store(tc::interrupt::current(), std::memory_order_relaxed);
   p.done.store(0, std::memory_order_relaxed);
   uint64_t threads = static_cast<uint64_t>(p.threads.load(std::memory_order_relaxed)), from = 0;
   for (uint64_t t = 0; t < threads; t++) {
@@ -351,7 +358,12 @@ void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
   }
   std::unique_lock<std::mutex> lock(p.sleep);
   p.caller_sleeps.store(true, std::memory_order_seq_cst);
-  p.wake_caller.wait(lock, [&] { return p.done.load(std::memory_order_seq_cst) == count; });
+  auto all_done = [&] { return p.done.load(std::memory_order_seq_cst) == count; };
+  while (!p.wake_caller.wait_for(lock, kSignals, all_done)) {
+    lock.unlock();
+    tc::interrupt::asked();  // so that the workers learn of it
+    lock.lock();
+  }
   p.caller_sleeps.store(false, std::memory_order_relaxed);
 }
 
@@ -370,7 +382,7 @@ extern "C" __attribute__((visibility("default"))) void tc_parallel_for(tc_task f
       return;
     }
   }
-  for (int64_t i = 0; i < n; i++) fn(i, 0, context);
+  for (int64_t i = 0; i < n && !tc::interrupt::asked(); i++) fn(i, 0, context);
 }
 
 namespace tc::pool {

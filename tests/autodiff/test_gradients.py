@@ -68,6 +68,18 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
            }""",
         {"a": (5,)},
     ),
+    "a look-up that is at a border for some": (
+        """def f(double(N,N) A) -> (T) {
+             T(i) +=! A(max(i - 3, 0), int(double(i) * 0.25)) * A(i, i) where j in 0:N
+           }""",
+        {"A": (5, 5)},
+    ),
+    "the same for two elements, which no others are": (
+        """def f(double(N,N) A) -> (T) {
+             T(i) +=! A(max(i - 3, 0), int(double(i) * 0.25)) * A(i, i) where j in 0:N
+           }""",
+        {"A": (2, 2)},
+    ),
     "started anew in part": (
         """def f(double(N) A, double(M) B) -> (T) {
              T(i) = A(i)

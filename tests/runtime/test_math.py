@@ -125,7 +125,7 @@ def sample(rng: np.random.Generator, how: str, low: float, high: float) -> float
 
 def test_all_functions_are_listed() -> None:
     names = {n for name in TRUTH for n in (f"tc_{name}", f"tc_{name}f")}
-    assert set(ADDRESSES) == names | {"tc_parallel_for"}
+    assert set(ADDRESSES) == names | {"tc_parallel_for", "tc_signals", "tc_interrupted"}
     assert len(set(ADDRESSES.values())) == len(ADDRESSES)
 
 

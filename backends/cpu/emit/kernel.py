@@ -42,7 +42,14 @@ from .functions import SIZE, FunctionEmitter
 from .index_forms import Env, LoopContext, operands
 from .interleave import INTERLEAVED_COPIES, interleaved
 from .promotion import Promotion
-from .statement_shapes import constant_trips, has_long_chain, loop_label, updates_same_elements, written_by
+from .statement_shapes import (
+    constant_trips,
+    has_long_chain,
+    loop_label,
+    takes_long,
+    updates_same_elements,
+    written_by,
+)
 from .transposed_copies import transposed
 from .values import LIKELY, WEIGHTS, Value
 from .vector_reductions import reduce_vectors
@@ -197,6 +204,8 @@ class NestEmitter(FunctionEmitter):
             self.start(head)
             self.do(f"{iterator} = phi i64 [ {first}, %{before} ], [ {following}, %{latch} ]")
             self.invalidate_loads(s)
+            if s.var in self.nest.counters and takes_long(s.body):
+                self.stop_on_signals()
             maybe = bool(trips.terms and (self.nest.sizes or self.nest.counters))
             with self.scope(), self.conditions(self.conditional + maybe):
                 self.statement(s.body, env.bind(s.var, Affine.of(iterator)))
@@ -208,6 +217,26 @@ class NestEmitter(FunctionEmitter):
             self.start(after)
             self.invalidate_loads(s)
         self.fn.lines += [*context.preheader, *lines]
+
+    def stop_on_signals(self) -> None:
+        """Emit a look for signals: return if the kernel is to stop, as Ctrl-C asks it to."""
+        line = "  %signals = call ptr @tc_signals()"
+        if line not in self.fn.entry:
+            self.fn.entry.append(line)
+        # Neither changes memory that the program has.
+        self.declarations.add("declare ptr @tc_signals() nounwind memory(none)")
+        self.declarations.add(
+            "declare i32 @tc_interrupted() nounwind cold memory(inaccessiblemem: readwrite)"
+        )
+        quiet = self.op(f"icmp eq i32 {self.op('load volatile i32, ptr %signals, align 4')}, 0")
+        signal, stop, go = self.label("signal"), self.label("stop"), self.label("go")
+        self.do(f"br i1 {quiet}, label %{go}, label %{signal}, {LIKELY}")
+        self.start(signal)
+        goes_on = self.op(f"icmp eq i32 {self.op('call i32 @tc_interrupted()')}, 0")
+        self.do(f"br i1 {goes_on}, label %{go}, label %{stop}")
+        self.start(stop)
+        self.failed()
+        self.start(go)
 
     @contextmanager
     def inside(self, loop: LoopContext) -> Generator[None]:

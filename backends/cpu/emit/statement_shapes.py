@@ -44,6 +44,18 @@ def has_long_chain(body: Stmt) -> bool:
     )
 
 
+def takes_long(body: Stmt) -> bool:
+    """Whether an iteration of a sequential loop takes long beside a look for signals: it
+    has loops of its own, but vectors and unrolled ones, or calls functions."""
+    inside = list(statements(body))
+    return any(isinstance(s, For) and s.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) for s in inside) or any(
+        isinstance(x, Call) and x.kind == "intrinsic" and x.name not in CHEAP_FUNCTIONS
+        for s in inside
+        if isinstance(s, Compute)
+        for x in walk(s.value)
+    )
+
+
 def reads_buffer(e: Expr, buffer: str) -> bool:
     return any(isinstance(x, Load) and x.buffer == buffer for x in walk(e))
 

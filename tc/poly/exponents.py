@@ -4,19 +4,25 @@ Soft-max and the logarithm of a sum of exponentials subtract the maximum of a ro
 overflows.  What computes `exp` of that needs neither a test for the upper end nor a second step of scaling.
 
 `exp(T(...) - M(...))` is such where `M` was last written by `M(...) max= T(...)`, `T` is not written in
-between, and each pair of elements that the difference is made of is one that the maximum compared.
+between, and each pair of elements that the difference is made of is one that the maximum compared.  In place
+of `T(...)` both may have the same expression of several elements, such as `T(...) * c`.
 A difference of two numbers of which the first is not larger rounds to one that is not positive; NaN and
-infinities give NaN and minus infinity.
+infinities give NaN and minus infinity.  Where a product and the difference are one operation, the first may
+be larger by its rounding error, which changes nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from tc.ir.expr import Call, Cast, Expr, Load, Sub, rebuild
+from tc.ir.expr import Call, Cast, Expr, Load, Sub, Variable, children, rebuild
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.tiles.builder import loads
+
+if TYPE_CHECKING:
+    import islpy as isl
 
 NAME = "exp_nonpositive"  # what a call of `exp` becomes
 
@@ -27,8 +33,11 @@ def nonpositive_exponents(scop: Scop) -> Scop:
     def named(s: Statement, e: Expr, access: Callable[[Load], Access]) -> Expr:
         if isinstance(e, Call) and e.kind == "intrinsic" and e.name == "exp":
             (x,) = e.args
-            pair, least = (read_of(x.a), read_of(x.b)) if isinstance(x, Sub) else (None, None)
-            if pair and least and _compared(scop, s, access(pair), access(least)):
+            if (
+                isinstance(x, Sub)
+                and (most := read_of(x.b))
+                and _compared(scop, s, x.a, access, access(most))
+            ):
                 return replace(e, name=NAME)
         return e
 
@@ -62,24 +71,53 @@ def read_of(e: Expr) -> Load | None:
     return e if isinstance(e, Load) else None
 
 
-def _compared(scop: Scop, s: Statement, value: Access, most: Access) -> bool:
-    """Whether the second element is the maximum over elements of which the first is one."""
+def _compared(scop: Scop, s: Statement, value: Expr, access: Callable[[Load], Access], most: Access) -> bool:
+    """Whether an element is the maximum over values of which a value of `s` is one."""
     before = [x for x in scop.statements if x.index < s.index]
     last = max((x for x in before if x.write.buffer == most.buffer), key=lambda x: x.index, default=None)
-    if last is None or last.stage.op != "max" or last.residual:
+    if last is None or last.stage.op != "max" or last.residual or not last.write.must:
         return False
-    reads = last.reads
-    if (
-        read_of(scop.bodies[last.stage.name]) is None
-        or len(reads) != 1
-        or reads[0].buffer != value.buffer
-        or not reads[0].must
-    ):
+    body = scop.bodies[last.stage.name]
+    form = _without_subscripts(value, s)
+    if form is None or form != _without_subscripts(body, last):
+        return False
+    known = {id(x): a for x, a in zip(loads(body), last.reads, strict=False)}
+    theirs = [known[id(x)] for x in _outside_loads(body) if isinstance(x, Load)]
+    ours = [access(x) for x in _outside_loads(value) if isinstance(x, Load)]
+    if not ours or not all(a.must for a in theirs):
         return False
     # What s itself writes it has read before.
-    if any(x.index >= last.index and x.write.buffer == value.buffer for x in before):
+    buffers = {a.buffer for a in ours}
+    if most.buffer in buffers or any(x.index >= last.index and x.write.buffer in buffers for x in before):
         return False
-    if value.buffer == most.buffer or not last.write.must:
-        return False
-    compared = reads[0].map.reverse().apply_range(last.write.map)
-    return value.map.reverse().apply_range(most.map).is_subset(compared)
+    return _together(*ours, most).is_subset(_together(*theirs, last.write))
+
+
+def _without_subscripts(e: Expr, s: Statement) -> Expr | None:
+    """An expression without the subscripts of what it reads; None where it has variables of its statement
+    besides."""
+    names = set(s.stage.domain.names)
+    if any(isinstance(x, Variable) and x.name in names for x in _outside_loads(e)):
+        return None
+
+    def visit(x: Expr) -> Expr:
+        if isinstance(x, Cast) and read_of(x) is not None:
+            x = x.value
+        return replace(x, subscripts=(), checked=(), site=-1) if isinstance(x, Load) else rebuild(x, visit)
+
+    return visit(e)
+
+
+def _outside_loads(e: Expr) -> Iterator[Expr]:
+    yield e
+    if not isinstance(e, Load):
+        for x in children(e):
+            yield from _outside_loads(x)
+
+
+def _together(*accesses: Access) -> isl.Set:
+    """The combinations of elements that instances of a statement touch."""
+    first, *others = (a.map for a in accesses)
+    for m in others:
+        first = first.range_product(m)
+    return first.range()

@@ -38,7 +38,37 @@ NEVER = {
         "def f(float(N,D) I, int(N,D) K) -> (O,M) { M(n) max=! I(n,d)\n O(n,d) = exp(I(n,K(n,d)) - M(n)) }"
     ),
 }
+NEVER |= {
+    "of a product with a constant": (
+        "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d) * 0.5\n O(n,d) = exp(I(n,d) * 0.5 - M(n)) }"
+    ),
+    "of a quotient by a scalar": (
+        "def f(float(N,D) I, float T) -> (O,M) { M(n) max=! I(n,d) / T\n O(n,d) = exp(I(n,d) / T - M(n)) }"
+    ),
+    "of a sum with a mask": (
+        "def f(float(B,N,D) I, float(N,D) mask) -> (O,M) { M(b,n) max=! I(b,n,d) + mask(n,d)\n"
+        " O(b,n,d) = exp(I(b,n,d) + mask(n,d) - M(b,n)) }"
+    ),
+    "of one tensor at two elements": (
+        "def f(float(N) x, float(D) y) -> (O,M) { M(i) max=! x(i) * x(j) * y(k)\n"
+        " O(i,j,k) = exp(x(i) * x(j) * y(k) - M(i)) }"
+    ),
+}
 PERHAPS = {
+    "of a product with another constant": (
+        "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d) * 0.5\n O(n,d) = exp(I(n,d) * 0.25 - M(n)) }"
+    ),
+    "of another row of the mask": (
+        "def f(float(N,D) I, float(N,D) mask) -> (O,M) { M(n) max=! I(n,d) + mask(n,d)\n"
+        " O(n,d) = exp(I(n,d) + mask(n+1,d) - M(n)) where n in 0:N-1 }"
+    ),
+    "of what an index is part of": (
+        "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d) * d\n O(n,d) = exp(I(n,d) * (d + 1) - M(n)) }"
+    ),
+    "of elements that only one by one were compared": (
+        "def f(float(N) x, float(D) y) -> (O,M) { M(i) max=! x(i) * y(i) where i in 0:3\n"
+        " O(i,j) = exp(x(j) * y(i) - M(i)) where i in 0:3 }"
+    ),
     "a minimum": "def f(float(N,D) I) -> (O,M) { M(n) min=! I(n,d)\n O(n,d) = exp(I(n,d) - M(n)) }",
     "the other way round": "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d)\n O(n,d) = exp(M(n) - I(n,d)) }",
     "of another tensor": (

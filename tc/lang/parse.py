@@ -12,13 +12,13 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from tc.dtypes import SPELLINGS, UINT64, DType
 from tc.errors import InternalError, ParseError, Source, Span, did_you_mean
 from tc.lang import habits
 from tc.lang import syntax as s
+from tc.lang.tables import kept_lark
 from tc.lang.type_variables import BOUNDS
 
 if TYPE_CHECKING:
@@ -273,23 +273,7 @@ class _Relay:
 @cache
 def _parser() -> tuple[Lark, _Relay]:
     relay = _Relay()
-    return make_lark(transformer=relay), relay
-
-
-def make_lark(**options: Any) -> Lark:
-    """The grammar as a Lark parser (tests build it with `strict=True`, which proves it unambiguous)."""
-    from lark import Lark
-
-    grammar = resources.files("tc.lang").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(
-        grammar,
-        start="program",
-        parser="lalr",
-        lexer="contextual",
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-        **options,
-    )
+    return kept_lark("tc.lang", relay), relay
 
 
 def parse(text: str | Source, name: str = "<string>") -> s.Program:

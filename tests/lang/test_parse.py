@@ -7,7 +7,8 @@ import pytest
 from tc.errors import ParseError
 from tc.lang import syntax as s
 from tc.lang.format import format_exp
-from tc.lang.parse import MAX_HEIGHT, make_lark, parse
+from tc.lang.parse import MAX_HEIGHT, parse
+from tc.lang.tables import make_lark
 
 
 def statements(body: str) -> tuple[s.Stmt, ...]:
@@ -22,7 +23,7 @@ def value(text: str) -> s.Exp:
 
 def test_the_grammar_is_unambiguous() -> None:
     # strict=True refuses shift/reduce conflicts and terminals that match the same text with one priority.
-    make_lark(strict=True)
+    make_lark("tc.lang", strict=True)
 
 
 @pytest.mark.parametrize(

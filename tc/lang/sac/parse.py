@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache
-from importlib import resources
 from threading import local
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from tc.dtypes import INT64
 from tc.errors import InternalError, Note, ParseError, Source, Span
 from tc.lang.sac import habits
 from tc.lang.sac import syntax as s
+from tc.lang.tables import kept_lark
 
 if TYPE_CHECKING:
     from lark import Lark
@@ -351,23 +351,7 @@ class _Relay:
 @cache
 def _parser() -> tuple[Lark, _Relay]:
     relay = _Relay()
-    return make_lark(transformer=relay), relay
-
-
-def make_lark(**options: Any) -> Lark:
-    """The grammar as a Lark parser (tests build it with `strict=True`, which proves it unambiguous)."""
-    from lark import Lark
-
-    grammar = resources.files("tc.lang.sac").joinpath("grammar.lark").read_text(encoding="utf-8")
-    return Lark(
-        grammar,
-        start="program",
-        parser="lalr",
-        lexer="contextual",
-        keep_all_tokens=True,
-        maybe_placeholders=False,
-        **options,
-    )
+    return kept_lark("tc.lang.sac", relay), relay
 
 
 def parse(text: str | Source, name: str = "<string>") -> s.Program:

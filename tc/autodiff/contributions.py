@@ -17,8 +17,8 @@ from tc.autodiff.loops import Loop, boxed, facts
 from tc.autodiff.names import Names
 from tc.autodiff.tape import Definition, Tape, Version
 from tc.dtypes import INT32
-from tc.ir.expr import TRUE, Add, Call, Expr, IfThenElse, Variable, rebuild, substitute, variables, walk
-from tc.ir.program import Domain
+from tc.ir.expr import TRUE, Add, Call, Cast, Expr, IfThenElse, Variable, rebuild, substitute, variables, walk
+from tc.ir.program import Box, Domain
 from tc.ir.simplify import linear_terms, simplify
 
 
@@ -46,10 +46,17 @@ class Contributions:
         self.versions = versions
 
     def term(
-        self, d: Domain, args: tuple[Expr, ...], value: Expr, version: Version, loops: Sequence[Loop]
+        self,
+        d: Domain,
+        args: tuple[Expr, ...],
+        value: Expr,
+        version: Version,
+        loops: Sequence[Loop],
+        tested: tuple[Expr, ...] = (),
     ) -> Term | None:
         """What the instances of a domain contribute to elements of a version; None: nothing.  Subscripts that
-        only an iteration of `loops` decides stay as they are."""
+        only an iteration of `loops` decides stay as they are.  Where not all of `tested` hold the value is 0,
+        and subscripts that data decide may be anything."""
         local = self.taken.local(x.name for x in d.vars)
         names = {x.name for x in d.vars}
         known = [bool(loops) and not variables(a) & names and not _reads_data(a) for a in args]
@@ -64,7 +71,7 @@ class Contributions:
                 return None
             # A statement's left side has the range of its variables, whatever its conditions are.
             domain = cut(Domain(d.vars, left), lambda c, v: reduced(c, v, sizes, given), may_be_empty=True)
-            return self._scattered(domain, args, value, loops)
+            return self._scattered(domain, args, value, loops, version.own, tested)
         at = dict(solved.values)
         conditions = [*solved.conditions, *(solved.resolved(substitute(c, at)) for c in d.conditions)]
         ranges = (*solved.element, *solved.rest)
@@ -76,7 +83,15 @@ class Contributions:
         placed = tuple(a if k else next(found) for a, k in zip(args, known, strict=True))
         return Term(placed, _substituted(value, at), Domain((*solved.element, *rest), left))
 
-    def _scattered(self, d: Domain, args: tuple[Expr, ...], value: Expr, loops: Sequence[Loop]) -> Term:
+    def _scattered(
+        self,
+        d: Domain,
+        args: tuple[Expr, ...],
+        value: Expr,
+        loops: Sequence[Loop],
+        box: Box,
+        tested: tuple[Expr, ...],
+    ) -> Term:
         """A contribution at elements that data, or subscripts beyond the solver, decide."""
         named = {a.name for a in args if isinstance(a, Variable)}
         kinds = tuple(replace(x, kind="pure" if x.name in named else "reduction") for x in d.vars)
@@ -86,9 +101,15 @@ class Contributions:
         placed: list[Expr] = []
         made: list[Definition] = []
         stands: set[str] = set()  # a variable subscripts once on the left
-        for a in args:
+        for a, r in zip(args, box, strict=True):
             own = variables(a) & {v.name for v in domain.vars}
-            if not self._is_subscript(a, domain) or (own & stands and not _reads_data(a)):
+            if tested and (_reads_data(a) or not self._is_subscript(a, domain)):
+                a = IfThenElse(conjunction(tested), a, Cast(a.dtype, r.min))
+                own |= variables(a) & {v.name for v in domain.vars}
+                table = self._tabled(a, domain, loops)
+                made.append(table)
+                a = Call(table.target, table.args, INT32, "func")
+            elif not self._is_subscript(a, domain) or (own & stands and not _reads_data(a)):
                 table = self._tabled(a, domain, loops)
                 made.append(table)
                 a = Call(table.target, table.args, INT32, "func")

@@ -320,20 +320,28 @@ class _Reverse:
             value = IfThenElse(c, value, number(0, value))
         for args, conditions in cases(p.access.args[version.lead :]):
             exact = [(c, index_formula(c)) for c in conditions]
-            own = value
-            for c in reversed([c for c, e in exact if e is None]):
+            own, tested = value, [c for c, e in exact if e is None]
+            for c in reversed(tested):
                 own = IfThenElse(c, own, number(0, own))
-            self._add_term(d, p.access, args, own, [*index, *(e for _, e in exact if e is not None)])
+            known = [*index, *(e for _, e in exact if e is not None)]
+            self._add_term(d, p.access, args, own, known, (*data, *tested))
 
     def _add_term(
-        self, d: Definition, access: Call, args: tuple[Expr, ...], value: Expr, index: Sequence[Expr]
+        self,
+        d: Definition,
+        access: Call,
+        args: tuple[Expr, ...],
+        value: Expr,
+        index: Sequence[Expr],
+        tested: tuple[Expr, ...],
     ) -> None:
-        """What all instances of a definition contribute to the elements `args` of a version."""
+        """What all instances of a definition contribute to the elements `args` of a version; where not all
+        of `tested` hold that is 0, and the subscripts may be anything."""
         v = self.tape.versions[access.name]
         iteration = access.args[: v.lead]
         if access.name in self.updated and access.name in self.names:
             domain = Domain(d.domain.vars, tuple(index))
-            term = self.make.term(domain, args, value, v, d.loops)
+            term = self.make.term(domain, args, value, v, d.loops, tested)
             if term is not None:
                 for made in term.made:
                     self._define(made, d.loops)
@@ -349,7 +357,7 @@ class _Reverse:
         counted, iterations = as_variables(further, level)
         own = boxed(Domain(d.domain.vars, tuple(index)), further)
         domain = Domain((*counted, *own.vars), (*iterations, *own.conditions))
-        term = self.make.term(domain, args, value, v, level)
+        term = self.make.term(domain, args, value, v, level, tested)
         if term is not None:
             self.terms.setdefault((access.name, inside), []).append(term)
 

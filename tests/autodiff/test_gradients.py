@@ -80,6 +80,12 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
            }""",
         {"A": (2, 2)},
     ),
+    "a reflected border of what is no affine subscript": (
+        """def f(double(N,N) A) -> (T) {
+             T(i,j) = A[none, reflect](i, int(double(i) * 0.25)) * A(j, j)
+           }""",
+        {"A": (4, 4)},
+    ),
     "started anew in part": (
         """def f(double(N) A, double(M) B) -> (T) {
              T(i) = A(i)
@@ -294,6 +300,14 @@ def test_a_look_up_is_scattered_back(backend: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.DataDependentAccess")
+def test_what_a_condition_keeps_from_being_read_may_have_any_index() -> None:
+    source = """def f(double(N) A, int(M) I, double(M) x) -> (y) { y(i) = x(i) > 0 ? A(I(i)) * x(i) : 0.0 }"""
+    g = tc.grad(source, wrt="A")
+    args = np.ones(3), np.array([1, 99, -7], np.int32), np.array([2.0, -1.0, -1.0]), np.ones(3)
+    for backend in ("reference", "cpu"):
+        assert np.array_equal(tc.compile(g, backend=backend)(*args), [0, 2, 0])
+
+
 def test_a_scatter_at_one_index_twice() -> None:
     source = "def f(double(N,N,N) x) -> (y) { y(i) = x(int(float(i) * 0.5),i,i) * i }"
     g = tc.compile(tc.grad(source), backend="cpu")

@@ -204,7 +204,7 @@ class NestEmitter(FunctionEmitter):
             self.start(head)
             self.do(f"{iterator} = phi i64 [ {first}, %{before} ], [ {following}, %{latch} ]")
             self.invalidate_loads(s)
-            if s.var in self.nest.counters and takes_long(s.body):
+            if takes_long(s, self.nest):
                 self.stop_on_signals()
             maybe = bool(trips.terms and (self.nest.sizes or self.nest.counters))
             with self.scope(), self.conditions(self.conditional + maybe):

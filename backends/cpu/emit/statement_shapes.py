@@ -4,11 +4,16 @@ write."""
 from __future__ import annotations
 
 from tc.errors import InternalError
-from tc.ir.expr import Call, Expr, Load, variables, walk
+from tc.ir.expr import Call, Expr, IntImm, Load, variables, walk
 from tc.ir.loops import (
+    Block,
     Compute,
     For,
+    If,
+    Launch,
     LoopKind,
+    LoopNest,
+    Promote,
     Stmt,
     statements,
 )
@@ -44,16 +49,40 @@ def has_long_chain(body: Stmt) -> bool:
     )
 
 
-def takes_long(body: Stmt) -> bool:
-    """Whether an iteration of a sequential loop takes long beside a look for signals: it
-    has loops of its own, but vectors and unrolled ones, or calls functions."""
-    inside = list(statements(body))
-    return any(isinstance(s, For) and s.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) for s in inside) or any(
+_LONG = 1 << 20  # instances that take a millisecond, about
+_SOME, _MANY = 16, 1024  # trips, about, of loops with bounds that outer loops or sizes decide
+
+
+def takes_long(s: For, nest: LoopNest) -> bool:
+    """Whether an iteration of a loop takes so long that a look for signals is nothing beside it.  One of a
+    sequential loop does that has loops of its own, but vectors and unrolled ones, or calls functions."""
+    inside = list(statements(s.body))
+    if s.var not in nest.counters:
+        return _instances(s.body, nest) >= _LONG
+    return any(isinstance(x, For) and x.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) for x in inside) or any(
         isinstance(x, Call) and x.kind == "intrinsic" and x.name not in CHEAP_FUNCTIONS
-        for s in inside
-        if isinstance(s, Compute)
-        for x in walk(s.value)
+        for c in inside
+        if isinstance(c, Compute)
+        for x in walk(c.value)
     )
+
+
+def _instances(s: Stmt, nest: LoopNest) -> int:
+    """The instances of statements, roughly."""
+    match s:
+        case Block():
+            return sum(_instances(c, nest) for c in s.body)
+        case For():
+            trips = _MANY if variables(s.upper) & set(nest.sizes) else _SOME
+            if isinstance(s.lower, IntImm) and isinstance(s.upper, IntImm):
+                trips = -(-(s.upper.value - s.lower.value) // s.step)
+            return trips * _instances(s.body, nest)
+        case Promote() | Launch():
+            return _instances(s.body, nest)
+        case If():
+            return _instances(s.then, nest)
+        case _:
+            return 1
 
 
 def reads_buffer(e: Expr, buffer: str) -> bool:

@@ -104,6 +104,27 @@ def from_dlpack(capsule: object) -> tuple[npt.NDArray[Any], int, int]:
     BufferError for tensors outside host memory or of other types, TypeError for other capsules.
     """
 
+def describe_dlpack(
+    capsule: object,
+) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int, int, int, int, bool]:
+    """(address, shape, strides in bytes, code, bits, lanes, device type, device id, read only) of the
+    tensor in an unused DLPack capsule, which keeps it.  BufferError and TypeError as `from_dlpack`; any
+    device will do.
+    """
+
+def to_dlpack(
+    address: int,
+    shape: tuple[int, ...],
+    code: int,
+    bits: int,
+    device_type: int,
+    device_id: int,
+    owner: object,
+    versioned: bool,
+    read_only: bool,
+) -> object:
+    """A DLPack capsule, of 1.0 or of before, over dense row-major memory that `owner` keeps."""
+
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """What `np.empty` makes.  From 1 MiB on the array's own memory comes from the pool of results: 64-byte
     aligned, and back in the pool when the array dies, for the next one of about the size.

@@ -19,6 +19,7 @@ from tc.failures import failure
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.ir.specialize import require
+from tc.kernel_devices import KernelDevices
 from tc.kernel_options import TunedOptions
 from tc.kernel_signature import (
     boxes_of,
@@ -35,6 +36,7 @@ from tc.kernel_tools import KernelTools
 from tc.lang import resolved as r
 from tc.lang.notations import Known
 from tc.options import Dynamic, Options, read_dynamic, typical_size
+from tc.pipeline.devices import Devices, HasDevices
 from tc.pipeline.front import Built, Front, Variant, build, specialize, unforeseen
 from tc.pipeline.load import load_or_compile
 from tc.pipeline.pass_manager import recording
@@ -80,7 +82,7 @@ class Request:
     known: Known = ()
 
 
-class Kernel(KernelTools, _native.Dispatcher):
+class Kernel(KernelTools, KernelDevices, _native.Dispatcher):
     """A compiled def.  Call it with arrays in parameter order or by name, results optionally in `out=`.
 
     Machine code is made per sizes (but for dynamic ones), types and specialised scalars at the first such
@@ -98,7 +100,9 @@ class Kernel(KernelTools, _native.Dispatcher):
     ) -> None:
         self._front = front
         self._backend_name = backend
+        self._asked_backend = backend
         self._chosen: Backend | None = None
+        self._devices: Devices | None = None
         self._options = options or Options()
         self._checks = checks
         chosen = outer_sizes(front) if dynamic is True else dynamic
@@ -332,6 +336,7 @@ class Kernel(KernelTools, _native.Dispatcher):
                 help="leave dynamic= away, or compile for cpu",
             )
         self._chosen = backend
+        self._devices = backend.devices if isinstance(backend, HasDevices) else None
         return backend
 
     def _typical(self, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -412,7 +417,11 @@ class Kernel(KernelTools, _native.Dispatcher):
 
     @standard
     def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        bound = self._signature.bind(args, kwargs)
+        elsewhere = self._for_devices(args, kwargs) if self._asked_backend is None else None
+        if elsewhere is not None:
+            return elsewhere(*args, **kwargs)
+        self._backend()
+        bound = self._signature.bind(args, kwargs, self._devices)
         scalars = bound.integers(self._front.specialized)
         accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
         given = frozenset(accumulated & bound.out.keys())
@@ -420,6 +429,8 @@ class Kernel(KernelTools, _native.Dispatcher):
         aliases = tuple(sorted(bound.aliases))
         compiled, shapes, entry = self.ready(bound.sizes, scalars, integers, given, aliases)
         reads = compiled.program.images if aliases else ()
+        if bound.device is not None:
+            return self._launch(bound, compiled, shapes, reads)
         if entry is None:
             launcher = compiled.compiled
             assert isinstance(launcher, Launcher)
@@ -494,3 +505,7 @@ class Kernel(KernelTools, _native.Dispatcher):
     def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
         """Raise the error that a kernel recorded."""
         raise failure(self.name, owner.backend, owner.program, owner.sizes, error)
+
+    def _for_backend(self, name: str) -> Kernel:
+        asked = self.request()
+        return Kernel(self._front, name, asked.options, asked.checks, asked.dynamic)

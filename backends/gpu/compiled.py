@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from tc.codegen.gpu_module import Kernel, Module
 from tc.errors import Span
@@ -12,10 +12,12 @@ from tc.ir.expr import Expr
 from tc.ir.lines import TRACE, Lines, joined, split
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_lines, nest_text
+from tc.pipeline.devices import DeviceCall
 from tc.pipeline.target import stage_text
 
+from .interface import Interface
 from .passes import Lowered
-from .run import Array, Interface, Record
+from .run import Array, Record
 
 GPU_OPTIONS = frozenset(
     [
@@ -48,6 +50,15 @@ class Functions(Protocol):
         outputs: Sequence[Array],
     ) -> Record | None:
         """See `.run.run`.  Raises BackendError: TC0810 if the device fails, TC0815 without a device."""
+        ...
+
+
+@runtime_checkable
+class DeviceFunctions(Functions, Protocol):
+    """Such kernels that also run on arrays that are on a device."""
+
+    def launch(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> None:
+        """Put the kernels on the stream of a call."""
         ...
 
 
@@ -110,6 +121,12 @@ class Compiled:
         Returns the record of a failed check or a failed allocation, as `_native.Entry.run` does.
         """
         return self.functions.run(self.interface, self.module.kernels, inputs, outputs)
+
+    def launch(self, call: DeviceCall) -> None:
+        """Run on arrays of a device; see `tc.pipeline.devices.DeviceLauncher`."""
+        functions = self.functions
+        assert isinstance(functions, DeviceFunctions)
+        functions.launch(self.interface, self.module.kernels, call)
 
 
 def _traced(module: Module) -> str:

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "arena.h"
+#include "capsules.h"
 #include "dispatcher.h"
 #include "entry.h"
 #include "fpmode.h"
@@ -73,6 +74,21 @@ py::bytes pack(py::handle value, int code, int bits) {
 
 py::object from_dlpack(py::handle capsule) {
   PyObject *made = tc::import_capsule(capsule.ptr());
+  if (!made) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+py::object describe_dlpack(py::handle capsule) {
+  PyObject *made = tc::describe_capsule(capsule.ptr());
+  if (!made) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+py::object to_dlpack(uint64_t address, const py::tuple &shape, int code, int bits, int device_type,
+                     int device_id, py::handle owner, bool versioned, bool read_only) {
+  PyObject *made = tc::make_capsule({address, shape.ptr(), static_cast<uint8_t>(code), static_cast<uint8_t>(bits),
+                                     device_type, device_id, versioned, read_only},
+                                    owner.ptr());
   if (!made) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(made);
 }
@@ -185,6 +201,10 @@ PYBIND11_MODULE(_native, m) {
   m.def("symbols", &symbols, "Addresses of the C functions that compiled code may call.");
   m.def("pack", &pack, py::arg("value"), py::arg("code"), py::arg("bits"));
   m.def("from_dlpack", &from_dlpack, py::arg("capsule"));
+  m.def("describe_dlpack", &describe_dlpack, py::arg("capsule"));
+  m.def("to_dlpack", &to_dlpack, py::arg("address"), py::arg("shape"), py::arg("code"), py::arg("bits"),
+        py::arg("device_type"), py::arg("device_id"), py::arg("owner"), py::arg("versioned"),
+        py::arg("read_only"));
   m.def("empty", &empty, py::arg("shape"), py::arg("dtype"));
   m.def("xla_handler", &xla_handler);
   m.def("keep_for_xla", &keep_for_xla, py::arg("key"), py::arg("entry"), py::arg("scalars"), py::arg("failed"),

@@ -1,0 +1,106 @@
+"""Error records that kernels write to the host: nobody waits for a kernel to know whether a check failed.
+
+A record is in pinned memory, which kernels reach and the host reads without asking the driver.  Each kernel
+has one for each of its streams and sizes; a kernel that finds a subscript out of range fills it, and the
+next call, or `tc.synchronize()`, raises the error.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tc.codegen.numerics import ERROR_WORDS
+from tc.support import locks
+
+from ..gpu.run import record_of
+from .driver import Driver, DriverError
+
+_BYTES = 8 * ERROR_WORDS
+_SLOTS = 256  # of a block of memory
+_MOST = 4096  # records; then those used longest ago serve others
+
+
+@dataclass
+class Slot:
+    """A record: its words, their address on the device, whose it is.  A graph that was captured may run at
+    any time, so what it writes to is `fixed`."""
+
+    words: np.ndarray[Any, np.dtype[np.int64]]
+    address: int
+    stream: int = 0
+    failure: Callable[[Any], Exception] | None = None
+    fixed: bool = False
+
+
+class Records:
+    """The records of a device."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+        self._slots: OrderedDict[Hashable, Slot] = OrderedDict()
+        self._free: list[Slot] = []
+        self._firsts: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+        self._lock = locks.lock()
+
+    def slot(self, key: Hashable, stream: int, failure: Callable[[Any], Exception]) -> Slot:
+        """The record of a kernel on a stream; `key` tells the kernel and its sizes."""
+        with self._lock:
+            found = self._slots.get((key, stream))
+            if found is None:
+                found = self._new(stream)
+                self._slots[key, stream] = found
+            else:
+                self._slots.move_to_end((key, stream))
+            found.failure = failure
+            return found
+
+    def _new(self, stream: int) -> Slot:
+        if not self._free and len(self._slots) >= _MOST:
+            self._recycle()
+        if not self._free:
+            if self._driver.capturing(stream):
+                raise DriverError(
+                    "an error record cannot be made now", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+                )
+            memory, address = self._driver.pinned(_SLOTS * _BYTES)
+            words = memory.view(np.int64).reshape(_SLOTS, ERROR_WORDS)
+            self._firsts.append(words[:, 0])
+            self._free = [Slot(words[k], address + k * _BYTES) for k in reversed(range(_SLOTS))]
+        made = self._free.pop()
+        made.stream = stream
+        return made
+
+    def _recycle(self) -> None:
+        """Free the record that was used longest ago, unless it has an error."""
+        for key, slot in self._slots.items():
+            if not slot.fixed and not slot.words[0]:
+                self._driver.synchronize_stream(slot.stream)
+                if not slot.words[0]:
+                    del self._slots[key]
+                    self._free.append(slot)
+                    return
+
+    def failed(self) -> bool:
+        """Whether a record has an error.  It asks nothing of the driver."""
+        return any(f.any() for f in self._firsts)
+
+    def take(self) -> Exception | None:
+        """One of the errors, whose record is then empty.  It waits for the stream that the error is of, so
+        that the record is whole; None while that is captured."""
+        with self._lock:
+            slots = [s for s in self._slots.values() if s.words[0]]
+        for slot in slots:
+            if self._driver.capturing(slot.stream):
+                continue
+            self._driver.synchronize_stream(slot.stream)
+            with self._lock:
+                record = record_of(slot.words)
+                slot.words[:] = 0
+            if record is not None and slot.failure is not None:
+                return slot.failure(record)
+        return None

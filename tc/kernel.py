@@ -46,6 +46,7 @@ from tc.range_table import Integers, RangeTable, Requirement, compile_boxes, req
 from tc.ranges import Ranges, infer
 from tc.registry import default_backend, get
 from tc.runtime import dispatch
+from tc.runtime.signature import Bound
 from tc.support import locks
 from tc.support.float_mode import standard
 from tc.support.garbage import uncollected
@@ -420,15 +421,8 @@ class Kernel(KernelTools, KernelDevices, _native.Dispatcher):
         elsewhere = self._for_devices(args, kwargs) if self._asked_backend is None else None
         if elsewhere is not None:
             return elsewhere(*args, **kwargs)
-        self._backend()
-        bound = self._signature.bind(args, kwargs, self._devices)
-        scalars = bound.integers(self._front.specialized)
-        accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
-        given = frozenset(accumulated & bound.out.keys())
-        integers = foreign_integers(self._front, bound)
-        aliases = tuple(sorted(bound.aliases))
-        compiled, shapes, entry = self.ready(bound.sizes, scalars, integers, given, aliases)
-        reads = compiled.program.images if aliases else ()
+        bound, (compiled, shapes, entry) = self._bound(args, kwargs)
+        reads = compiled.program.images if bound.aliases else ()
         if bound.device is not None:
             return self._launch(bound, compiled, shapes, reads)
         if entry is None:
@@ -445,11 +439,26 @@ class Kernel(KernelTools, KernelDevices, _native.Dispatcher):
             value, error = dispatch.call(bound, shapes, run, reads)
             # An entry that starts from the neutral element must not serve calls that pass a buffer, and one
             # that works in place none that does not.
-            if accumulated <= given and not aliases:
+            if self._accumulated <= bound.out.keys() and not bound.aliases:
                 self._add(entry)
         if error is not None:
             self._failed(compiled, error)
         return value
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Bound, Ready]:
+        """A call with its arguments checked, and the kernel for it."""
+        self._backend()
+        bound = self._signature.bind(args, kwargs, self._devices)
+        scalars = bound.integers(self._front.specialized)
+        given = frozenset(self._accumulated & bound.out.keys())
+        integers = foreign_integers(self._front, bound)
+        aliases = tuple(sorted(bound.aliases))
+        return bound, self.ready(bound.sizes, scalars, integers, given, aliases)
+
+    @property
+    def _accumulated(self) -> set[str]:
+        """The results that start from a buffer where the caller gives one."""
+        return {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
 
     @standard
     def ready(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
 from tc.compiled import Compiled
+from tc.errors import BackendError
 from tc.failures import failure
 from tc.pipeline.devices import DeviceLauncher
-from tc.runtime import device_call
+from tc.runtime import device_call, device_graph
 from tc.runtime.device_arrays import on_device
 from tc.runtime.signature import Bound
 
 if TYPE_CHECKING:
     from tc import _native
-    from tc.kernel import Kernel, Request
+    from tc.kernel import Kernel, Ready, Request
 
 
 class KernelDevices:
@@ -22,6 +23,7 @@ class KernelDevices:
 
     name: str
     _checks: str
+    _asked_backend: str | None
     _elsewhere: Kernel | None = None
 
     def request(self) -> Request:
@@ -53,10 +55,39 @@ class KernelDevices:
         reads: Collection[str],
     ) -> Any:
         """The slow call, on a device."""
+        launcher, failed = self._launcher(compiled)
+        return device_call.call(bound, shapes, launcher, reads, failed, self.name, self._checks == "sync")
+
+    def _launcher(self, compiled: Compiled) -> tuple[DeviceLauncher, Callable[[Any], Exception]]:
+        """What launches a kernel, and what makes errors of what it records."""
         launcher = compiled.compiled
         assert isinstance(launcher, DeviceLauncher)
 
         def failed(record: _native.ErrorRecord) -> Exception:
             return failure(self.name, compiled.backend, compiled.program, compiled.sizes, record)
 
-        return device_call.call(bound, shapes, launcher, reads, failed, self.name, self._checks == "sync")
+        return launcher, failed
+
+    def graph(self, *args: Any, **kwargs: Any) -> device_graph.Graph:
+        """A call with these arrays, which are on a device, as a CUDA graph.
+
+        It is recorded now and does not run.  `graph()` launches it: it reads the arrays as they are then,
+        and writes `graph.results` (or `out=`), on the current stream.  Raises what the call would, and
+        BackendError, code TC0820, for arrays of JAX or of the host.
+        """
+        elsewhere = self._for_devices(args, kwargs) if self._asked_backend is None else None
+        if elsewhere is not None:
+            return elsewhere.graph(*args, **kwargs)
+        bound, (compiled, shapes, _) = self._bound(args, kwargs)
+        reads = compiled.program.images if bound.aliases else ()
+        if bound.device is None:
+            raise BackendError(
+                f"{self.name}: a graph is of arrays on a CUDA device, and these are on the host",
+                code="TC0820",
+                help="call the kernel itself",
+            )
+        launcher, failed = self._launcher(compiled)
+        return device_graph.record(bound, shapes, launcher, reads, failed, self.name)
+
+    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Bound, Ready]:
+        raise NotImplementedError

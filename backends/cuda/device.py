@@ -26,7 +26,8 @@ from ..gpu.plan import plan as plan_of
 from ..gpu.run import Array, Record, run, scalar_value
 from . import with_bindings, with_pycuda
 from .devices import CudaDevice
-from .driver import Driver, DriverError
+from .driver import CAPTURE, Driver, DriverError
+from .records import Slot
 
 _PLANS = 1024  # sizes for which a kernel's launches are remembered
 _INSTALL = "pip install 'tensor-comprehensions[cuda]', which brings cuda-bindings"
@@ -62,21 +63,9 @@ class Kernels:
         found = call.device
         assert isinstance(found, CudaDevice)
         found.raise_pending()
-        functions = self._loaded(found, kernels, call.stream)
-        shapes = dict(zip(interface.params, call.shapes, strict=True))
-        sizes = sizes_of(interface, shapes)
-        key = tuple(sizes.values())
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) >= _PLANS:
-                self._plans.clear()
-            plan = self._plans[key] = plan_of(interface, kernels, sizes)
+        functions, plan, slot, workspace = self._ready(found, interface, kernels, call)
         values: list[Any] = [a if isinstance(a, int) else scalar_value(a) for a in call.arguments]
-        slot = None
-        if plan.checked:
-            slot = found.records.slot((self._serial, key), call.stream, call.failure)
-        # Beyond the arguments: the workspace and the error record, at -2 and -1.
-        values += [call.workspace(plan.workspace) if plan.workspace else 0, slot.address if slot else 0]
+        values += [workspace, slot.address if slot else 0]  # at -2 and -1, as in `Step.places`
         for step in plan.steps:
             kernel = kernels[step.kernel]
             given = [values[p] if isinstance(p, int) else p for p in step.places]
@@ -91,6 +80,31 @@ class Kernels:
         if call.wait and slot is not None:
             found.synchronize(call.stream)
 
+    def prepare(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> None:
+        """Load the functions, and make the error record and the workspace."""
+        found = call.device
+        assert isinstance(found, CudaDevice)
+        _, _, slot, _ = self._ready(found, interface, kernels, call)
+        if slot is not None:
+            slot.fixed = True
+
+    def _ready(
+        self, on: CudaDevice, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall
+    ) -> tuple[Sequence[Any], Plan, Slot | None, int]:
+        """The functions, the launches, the error record, the address of the workspace."""
+        functions = self._loaded(on, kernels, call.stream)
+        sizes = sizes_of(interface, dict(zip(interface.params, call.shapes, strict=True)))
+        key = tuple(sizes.values())
+        plan = self._plans.get(key)
+        if plan is None:
+            if len(self._plans) >= _PLANS:
+                self._plans.clear()
+            plan = self._plans[key] = plan_of(interface, kernels, sizes)
+        slot = None
+        if plan.checked:
+            slot = on.records.slot((self._serial, key), call.stream, call.failure)
+        return functions, plan, slot, call.workspace(plan.workspace) if plan.workspace else 0
+
     def _loaded(self, on: CudaDevice, kernels: Sequence[Kernel], stream: int | None) -> Sequence[Any]:
         """The functions on a device; loading them is not possible while the stream is captured."""
         functions = self._functions.get(on)
@@ -101,7 +115,7 @@ class Kernels:
             if functions is None:
                 driver = on.driver
                 if stream is not None and driver.capturing(stream):
-                    raise DriverError("the kernel is not loaded", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED")
+                    raise DriverError("the kernel is not loaded", f"{CAPTURE}UNSUPPORTED")
                 module = driver.load(self.cubin)
                 functions = [driver.function(module, k.name, k.dynamic_shared) for k in kernels]
                 self._functions[on] = functions

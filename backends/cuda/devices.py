@@ -37,7 +37,7 @@ class StreamMemory:
         self._others.add(stream)
 
     def __del__(self) -> None:
-        with suppress(BackendError, DriverError, TypeError, AttributeError):  # at the end of the process
+        with suppress(TypeError, AttributeError):  # at the end of the process
             self._device.give_back(self.address, self._stream, self._others)
 
 
@@ -53,6 +53,7 @@ class CudaDevice:
         self._own: Stream | None = None
         self._copier: Copier | None = None
         self._events: list[Any] = []
+        self._unfreed: deque[tuple[int, Stream, set[Stream]]] = deque()
         self._held: deque[tuple[Any, Sequence[object]]] = deque()
 
     @property
@@ -151,7 +152,7 @@ class CudaDevice:
         if self.driver.capturing(stream):
             raise DriverError(
                 "arrays of this library are kept until they have been read, which a graph cannot say",
-                "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+                f"{CAPTURE}UNSUPPORTED",
             )
         event = self._event()
         self.driver.record(event, stream)
@@ -174,6 +175,7 @@ class CudaDevice:
     # ---- memory
 
     def allocate(self, size: int, stream: Stream) -> StreamMemory:
+        self._give_back_later()
         with self._counting(size):
             return StreamMemory(self, self.driver.allocate_on(size, stream), stream)
 
@@ -198,23 +200,38 @@ class CudaDevice:
         """Free memory once these streams have come here."""
         if self.lost or os.getpid() != self._process:
             return
-        with self.entered():
-            for other in others:
-                self.order(stream, other)
-            self.driver.free_on(address, stream)
+        try:
+            with self.entered():
+                if self.driver.capturing(stream):
+                    raise DriverError("not now", f"{CAPTURE}UNSUPPORTED")
+                for other in others:
+                    self.order(stream, other)
+                self.driver.free_on(address, stream)
+        except (BackendError, DriverError):  # whoever drops an array cannot be told
+            self._unfreed.append((address, stream, others))
+
+    def _give_back_later(self) -> None:
+        """Try again to free what could not be freed."""
+        for _ in range(len(self._unfreed)):
+            with suppress(IndexError):  # another thread does the same
+                self.give_back(*self._unfreed.popleft())
 
     def copy(self, target: Layout, source: Layout, stream: Stream) -> None:
         copier = self._copier
         if copier is None:
-            with self._lock:
-                if self._copier is None:
-                    if self.driver.capturing(stream):
-                        raise DriverError(
-                            "the kernel that copies is not loaded", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
-                        )
-                    self._copier = Copier(self.driver)
-                copier = self._copier
+            if self.driver.capturing(stream):
+                raise DriverError("the kernel that copies is not loaded", f"{CAPTURE}UNSUPPORTED")
+            copier = self._load_copier()
         copier.copy(target, source, stream)
+
+    def prepare_copies(self) -> None:
+        self._load_copier()
+
+    def _load_copier(self) -> Copier:
+        with self._lock:
+            if self._copier is None:
+                self._copier = Copier(self.driver)
+            return self._copier
 
     def download(self, target: np.ndarray[Any, Any], address: int, stream: Stream) -> None:
         self.driver.synchronize_stream(stream)
@@ -233,6 +250,7 @@ class CudaDevice:
     def synchronize_all(self) -> None:
         """Wait for all that was launched on the device."""
         self.driver.synchronize()
+        self._give_back_later()
         self._let_go()
         self.raise_pending()
 
@@ -257,6 +275,12 @@ class CudaDevice:
 
     def replay(self, graph: Any, stream: Stream) -> None:
         self.driver.launch_graph(graph, stream)
+
+    def drop(self, graph: Any) -> None:
+        if self.lost or os.getpid() != self._process:
+            return
+        with suppress(BackendError, DriverError), self.entered():
+            self.driver.destroy_graph(graph)
 
 
 def _lost(what: str, name: str, why: str) -> BackendError:

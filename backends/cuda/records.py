@@ -18,7 +18,7 @@ from tc.codegen.numerics import ERROR_WORDS
 from tc.support import locks
 
 from ..gpu.run import record_of
-from .driver import Driver, DriverError
+from .driver import CAPTURE, Driver, DriverError
 
 _BYTES = 8 * ERROR_WORDS
 _SLOTS = 256  # of a block of memory
@@ -64,9 +64,7 @@ class Records:
             self._recycle()
         if not self._free:
             if self._driver.capturing(stream):
-                raise DriverError(
-                    "an error record cannot be made now", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
-                )
+                raise DriverError("an error record cannot be made now", f"{CAPTURE}UNSUPPORTED")
             memory, address = self._driver.pinned(_SLOTS * _BYTES)
             words = memory.view(np.int64).reshape(_SLOTS, ERROR_WORDS)
             self._firsts.append(words[:, 0])

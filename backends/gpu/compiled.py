@@ -61,6 +61,10 @@ class DeviceFunctions(Functions, Protocol):
         """Put the kernels on the stream of a call."""
         ...
 
+    def prepare(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> None:
+        """Load what `launch` needs."""
+        ...
+
 
 @dataclass(frozen=True)
 class Compiled:
@@ -124,9 +128,17 @@ class Compiled:
 
     def launch(self, call: DeviceCall) -> None:
         """Run on arrays of a device; see `tc.pipeline.devices.DeviceLauncher`."""
+        self._on_device.launch(self.interface, self.module.kernels, call)
+
+    def prepare(self, call: DeviceCall) -> None:
+        """Make ready for a capture of `launch`."""
+        self._on_device.prepare(self.interface, self.module.kernels, call)
+
+    @property
+    def _on_device(self) -> DeviceFunctions:
         functions = self.functions
         assert isinstance(functions, DeviceFunctions)
-        functions.launch(self.interface, self.module.kernels, call)
+        return functions
 
 
 def _traced(module: Module) -> str:

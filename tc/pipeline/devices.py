@@ -75,11 +75,23 @@ class Device(Protocol):
         """Wait for what is on the stream, and raise the errors of kernels that ran there."""
         ...
 
+    def prepare_copies(self) -> None:
+        """Load what `copy` needs, so that a capture can follow."""
+        ...
+
+    def raise_pending(self) -> None:
+        """Raise the error of a kernel that has ended with one, if it has not been raised yet."""
+        ...
+
     def capture(self, stream: Stream) -> AbstractContextManager[list[Any]]:
         """What comes on the stream in the body goes into a graph, the one element of the list afterwards."""
         ...
 
     def replay(self, graph: Any, stream: Stream) -> None: ...
+
+    def drop(self, graph: Any) -> None:
+        """A graph that is not launched any more, and does not run any more."""
+        ...
 
     def new_stream(self) -> Stream: ...
 
@@ -135,6 +147,10 @@ class DeviceLauncher(Launcher, Protocol):
     def launch(self, call: DeviceCall) -> None:
         """Put the kernels on the stream.  Raises BackendError as `Device` does, and BoundsError with
         `wait`."""
+        ...
+
+    def prepare(self, call: DeviceCall) -> None:
+        """Load what `launch` needs, and have its memory made, so that a capture can follow."""
         ...
 
 

@@ -105,6 +105,17 @@ def _jax_number(value: Any, jax: Any) -> int | None:
     return int(getattr(device, "local_hardware_id", None) or 0)
 
 
+def current_stream(library: Library, number: int) -> Stream | None:
+    """The stream on which a library works on a device; None for JAX, which has none."""
+    if library == "torch":
+        torch: Any = sys.modules["torch"]
+        return int(torch.cuda.current_stream(number).cuda_stream)
+    if library == "cupy":
+        cupy: Any = sys.modules["cupy"]
+        return int(cupy.cuda.get_current_stream(number).ptr)
+    return None if library == "jax" else _DEFAULT
+
+
 class Placement:
     """Where a call runs: settled by its first array, and the same for all others.
 
@@ -132,7 +143,7 @@ class Placement:
         if torch is not None and isinstance(value, getattr(torch, "Tensor", ())):
             return self._torch(value, torch, name, span, role)
         if cupy is not None and isinstance(value, getattr(cupy, "ndarray", ())):
-            return self._cupy(value, cupy, name, span)
+            return self._cupy(value, name, span)
         if jax is not None and isinstance(value, getattr(jax, "Array", ())):
             return self._jax(value, jax, name, span)
         if hasattr(type(value), "__dlpack__"):
@@ -195,7 +206,7 @@ class Placement:
     def _torch(self, tensor: Any, torch: Any, name: str, span: Span | None, role: Role) -> DeviceArray:
         dtype = torch_type(tensor, torch, name, span, role)
         number = int(tensor.device.index or 0)
-        stream = int(torch.cuda.current_stream(number).cuda_stream)
+        stream = current_stream("torch", number)
         self._settle(number, "torch", stream, name, span)
         data = tensor.detach()
         if tensor.is_conj() or tensor.is_neg():
@@ -214,10 +225,10 @@ class Placement:
         places = address, tuple(map(int, data.shape)), strides
         return self._made(places, dtype, "torch", False, tensor, stream, data, name, span)
 
-    def _cupy(self, value: Any, cupy: Any, name: str, span: Span | None) -> DeviceArray:
+    def _cupy(self, value: Any, name: str, span: Span | None) -> DeviceArray:
         dtype = from_numpy(value.dtype, name, span)
         number = int(value.device.id)
-        stream = int(cupy.cuda.get_current_stream(number).ptr)
+        stream = current_stream("cupy", number)
         self._settle(number, "cupy", stream, name, span)
         places = int(value.data.ptr), tuple(map(int, value.shape)), tuple(map(int, value.strides))
         return self._made(places, dtype, "cupy", False, value, stream, None, name, span)

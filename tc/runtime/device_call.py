@@ -27,8 +27,18 @@ class Prepared:
 
     call: DeviceCall
     buffers: list[DeviceArray]
-    back: list[tuple[Layout, Layout]]
+    first: list[tuple[Layout, Layout]]  # copies before the launch: target and source
+    back: list[tuple[Layout, Layout]]  # and after it
     kept: list[object] = field(default_factory=list[object])
+
+    def launch(self, launcher: DeviceLauncher) -> None:
+        """Put copies and kernels on the stream."""
+        device, stream = self.call.device, self.call.stream
+        for target, source in self.first:
+            device.copy(target, source, stream)
+        launcher.launch(self.call)
+        for target, source in self.back:
+            device.copy(target, source, stream)
 
 
 def call(
@@ -51,21 +61,20 @@ def call(
     with device.entered(what):
         with ordered(bound, device):
             prepared = prepare(bound, shapes, reads, failure, wait)
-            launcher.launch(prepared.call)
-            for target, source in prepared.back:
-                device.copy(target, source, bound.stream)
+            prepared.launch(launcher)
         return results(bound, prepared)
 
 
 def prepare(
     bound: Bound, shapes: Shapes, reads: Collection[str], failure: Callable[[Any], Exception], wait: bool
 ) -> Prepared:
-    """The arguments of a launch, with copies where kernels cannot take an array as it is."""
+    """The arguments of a launch, with memory for copies where kernels cannot take an array as it is."""
     device, stream, first = bound.device, bound.stream, bound.first
     assert device is not None and first is not None
     memory = Allocator(device, stream, first)
     aliased = {name for _, name in bound.aliases if name in reads}
     kept: list[object] = []
+    before: list[tuple[Layout, Layout]] = []
     back: list[tuple[Layout, Layout]] = []
 
     def scratch(size: int) -> int:
@@ -81,7 +90,7 @@ def prepare(
         source = Layout(array.address, array.shape, array.array.strides, size)
         target = Layout(scratch(array.array.size * size), array.shape, dense_strides(array.shape, size), size)
         if array.array.size:
-            device.copy(target, source, stream)
+            before.append((target, source))
             if written:
                 back.append((source, target))
         return target.address
@@ -105,13 +114,13 @@ def prepare(
         arguments.append(taken(buffer, False, True))
         extents.append(buffer.shape)
     made = DeviceCall(device, stream, arguments, extents, scratch, failure, wait)
-    return Prepared(made, buffers, back, kept)
+    return Prepared(made, buffers, before, back, kept)
 
 
 @contextmanager
-def ordered(bound: Bound, device: Device) -> Generator[None]:
-    """What is launched in the body runs after what makes the arrays, and before what uses the buffers; arrays
-    whose library knows nothing of the stream are kept until then."""
+def ordered(bound: Bound, device: Device, holding: bool = True) -> Generator[None]:
+    """What is launched in the body runs after what makes the arrays, and before what uses the buffers;
+    `holding`: arrays whose library knows nothing of the stream are kept until then."""
     stream = bound.stream
     arrays = [a for a in (*bound.arrays.values(), *bound.out.values()) if isinstance(a, DeviceArray)]
     streams: set[Stream] = {a.stream for a in arrays if a.stream is not None}
@@ -121,7 +130,7 @@ def ordered(bound: Bound, device: Device) -> Generator[None]:
     try:
         yield
     finally:  # also where only a part was launched
-        if foreign:
+        if foreign and holding:
             device.hold(stream, [(a.owner, a.keeper) for a in foreign])
     for other in {b.stream for b in bound.out.values() if isinstance(b, DeviceArray)}:
         if other is not None:

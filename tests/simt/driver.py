@@ -100,8 +100,10 @@ class StandIn:
         return self.machine.memory(size, self.number).begin
 
     def free_on(self, address: int, stream: int) -> None:
-        self._on_host("free_on")
+        self._enter("free_on")
         where = self.machine.stream(self.number, stream)
+        if where.capture is not None:
+            raise refuse("STREAM_CAPTURE_UNSUPPORTED", "memory from outside the graph")
         self.machine.put(where, "free", lambda: self.machine.release(address))
 
     def pinned(self, size: int) -> tuple[Bytes, int]:

@@ -52,11 +52,12 @@ class Allocator:
         stream = self.stream(device)
         block = self.machine.memory(size, device, offset)
         given = block.memory.view()
+        private = stream.capture is not None  # the memory then stays with the graph
 
         def back() -> None:
             def run() -> None:
                 block.memory[:] = 0xDD
-                block.live = False
+                block.live = private
 
             if self.machine.streams.get((device, stream.number)) is stream:
                 self.machine.put(stream, "reuse", run)

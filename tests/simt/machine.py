@@ -266,6 +266,11 @@ class Machine:
         self.graphs[number] = made
         return number
 
+    def end_captures(self) -> None:
+        """What a caller would do that fails in the middle of one."""
+        for stream in self.streams.values():
+            stream.capture = None
+
     def replay(self, graph: int, stream: Stream) -> None:
         for o in self.graphs[graph]:
             self.put(stream, o.name, o.run)

@@ -24,12 +24,12 @@ def by_shim(text: str, name: str, blocks: int, threads: int, arguments: list[Any
 
 
 class StandIn:
-    """See `backends.cuda.driver.Driver`; a device of a `machine`."""
+    """See `backends.cuda.driver.Driver`; a device of a `machine`, by default one that does all at once."""
 
     takes_text = True
 
     def __init__(self, machine: Machine | None = None, number: int = 0, execute: Execute = by_shim) -> None:
-        self.machine, self.number = machine or Machine(), number
+        self.machine, self.number = machine or Machine(eager=True), number
         self.name, self.arch = f"stand-in {number}", "sm_90"
         self._execute = execute
 

@@ -74,10 +74,11 @@ class Event:
 
 class Machine:
     """`log` has the calls of the driver as tuples; `fail_at` is the number of the call, from 1 on, that fails
-    with the status `failure`; `room` limits the memory of each device."""
+    with the status `failure`; `room` limits the memory of each device.  An `eager` machine has one order
+    for all streams and does at once what is put on them."""
 
-    def __init__(self, devices: int = 1, room: int = 1 << 28) -> None:
-        self.devices, self.room = devices, room
+    def __init__(self, devices: int = 1, room: int = 1 << 28, eager: bool = False) -> None:
+        self.devices, self.room, self.eager = devices, room, eager
         self.log: list[tuple[Any, ...]] = []
         self.calls = 0
         self.fail_at, self.failure = 0, "UNKNOWN"
@@ -146,11 +147,22 @@ class Machine:
         if fill is not None:
             memory[:] = fill
         block = Block(memory, device)
+        begin, end = block.begin, block.begin + memory.size
         with self.lock:
-            if block.begin not in self._blocks:
-                bisect.insort(self._begins, block.begin)
-            self._blocks[block.begin] = block
+            # What lay there before has been given back to the system.
+            first = bisect.bisect_right(self._begins, begin)
+            while first and self._end(first - 1) > begin:
+                first -= 1
+            last = bisect.bisect_left(self._begins, end)
+            for old in self._begins[first:last]:
+                del self._blocks[old]
+            self._begins[first:last] = [begin]
+            self._blocks[begin] = block
         return block
+
+    def _end(self, k: int) -> int:
+        block = self._blocks[self._begins[k]]
+        return block.begin + block.memory.size
 
     def used(self, device: int) -> int:
         return sum(b.memory.size for b in self._blocks.values() if b.live and b.device == device)
@@ -165,12 +177,6 @@ class Machine:
             raise refuse("INVALID_VALUE", f"{address:#x} is no memory that can be freed")
         block.live = False
         block.memory[:] = POISON
-
-    def forget(self, address: int) -> None:
-        """Memory of others that they take back."""
-        with self.lock:
-            if self._blocks.pop(address, None) is not None:
-                self._begins.remove(address)
 
     def block(self, address: int) -> Block | None:
         """The memory that an address lies in."""
@@ -209,6 +215,8 @@ class Machine:
     def put(self, stream: Stream, name: str, run: Callable[[], None]) -> None:
         with self.lock:
             (stream.queue if stream.capture is None else stream.capture).append(Operation(name, run))
+            if self.eager:
+                self.drain(stream)
 
     def record(self, event: Event, stream: Stream) -> None:
         with self.lock:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -160,16 +160,23 @@ class CudaDevices:
         with first.entered():
             return first.driver.device_of(address)
 
-    def raise_pending(self) -> None:
-        for one in list(_devices.values()):
-            if one.records.failed():
-                with one.entered():
-                    one.raise_pending()
+    def describe(self) -> tuple[str, ...]:
+        try:
+            return tuple(_described(find(n)) for n in range(_package()[0]()))
+        except (BackendError, DriverError, OSError):
+            return ()
 
     def synchronize(self) -> None:
         for one in list(_devices.values()):
             with one.entered("tc.synchronize"):
                 one.synchronize_all()
+
+
+def _described(driver: Driver) -> str:
+    with driver.entered():
+        free, total = driver.memory()
+    memory = f"{free / 2**30:.1f} of {total / 2**30:.1f} GiB free"
+    return f"cuda:{driver.number} {driver.name}, {driver.arch}, {memory}, by {driver.package}"
 
 
 _devices: dict[int, CudaDevice] = {}
@@ -209,14 +216,18 @@ def _installed(package: str) -> bool:
         return False
 
 
+def _package() -> tuple[Callable[[], int], Callable[[int], Driver]]:
+    """How devices are counted and made, by the package that is installed."""
+    if _installed("pycuda"):
+        return with_pycuda.count, with_pycuda.PycudaDriver.of
+    if _installed("cuda.bindings"):
+        return with_bindings.count, with_bindings.BindingsDriver
+    raise BackendError("neither cuda-bindings nor pycuda is installed", code="TC0815", help=_INSTALL)
+
+
 @cache
 def _find(number: int) -> Driver:
-    if _installed("pycuda"):
-        count, make = with_pycuda.count, with_pycuda.PycudaDriver.of
-    elif _installed("cuda.bindings"):
-        count, make = with_bindings.count, with_bindings.BindingsDriver
-    else:
-        raise BackendError("neither cuda-bindings nor pycuda is installed", code="TC0815", help=_INSTALL)
+    count, make = _package()
     try:
         found = count()
         if number >= found:

@@ -86,6 +86,11 @@ class Driver(Protocol):
         """Of the device, as the driver counts."""
         ...
 
+    @property
+    def package(self) -> str:
+        """What the driver is called by."""
+        ...
+
     def entered(self) -> AbstractContextManager[None]:
         """Make the device's context that of the calling thread."""
         ...

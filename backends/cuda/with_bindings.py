@@ -35,6 +35,8 @@ def count() -> int:
 class BindingsDriver(Streams):
     """See `.driver.Driver`."""
 
+    package = "cuda-bindings"
+
     def __init__(self, number: int) -> None:
         """A device after `count`.  Raises DriverError if its context cannot be made."""
         self.number = number

@@ -64,6 +64,8 @@ def count() -> int:
 class PycudaDriver(Streams):
     """See `.driver.Driver`."""
 
+    package = "pycuda"
+
     def __init__(self, cu: Any, device: Any, context: Any, number: int = 0, raw: Any = None) -> None:
         self._cu, self._device, self._context = cu, device, context
         self._raw, self._device_handle, self.number = raw, number, number

@@ -112,8 +112,8 @@ class Devices(Protocol):
         """The number of the device whose memory this is; None for memory of no device."""
         ...
 
-    def raise_pending(self) -> None:
-        """Raise the error of a kernel that has ended with one, if it has not been raised yet."""
+    def describe(self) -> tuple[str, ...]:
+        """A line for each device that there is; none where there is no driver."""
         ...
 
     def synchronize(self) -> None:

@@ -27,6 +27,7 @@ class StandIn:
     """See `backends.cuda.driver.Driver`; a device of a `machine`, by default one that does all at once."""
 
     takes_text = True
+    package = "stand-in"
 
     def __init__(self, machine: Machine | None = None, number: int = 0, execute: Execute = by_shim) -> None:
         self.machine, self.number = machine or Machine(eager=True), number

@@ -19,7 +19,7 @@ from tc.failures import failure
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.ir.specialize import require
-from tc.kernel_devices import KernelDevices
+from tc.kernel_devices import KernelDevices, Launched
 from tc.kernel_options import TunedOptions
 from tc.kernel_signature import (
     boxes_of,
@@ -83,7 +83,7 @@ class Request:
     known: Known = ()
 
 
-class Kernel(KernelTools, KernelDevices, _native.Dispatcher):
+class Kernel(KernelTools, KernelDevices):
     """A compiled def.  Call it with arrays in parameter order or by name, results optionally in `out=`.
 
     Machine code is made per sizes (but for dynamic ones), types and specialised scalars at the first such
@@ -104,6 +104,7 @@ class Kernel(KernelTools, KernelDevices, _native.Dispatcher):
         self._asked_backend = backend
         self._chosen: Backend | None = None
         self._devices: Devices | None = None
+        self._device_entries: dict[Any, _native.Entry] = {}
         self._options = options or Options()
         self._checks = checks
         chosen = outer_sizes(front) if dynamic is True else dynamic
@@ -511,8 +512,11 @@ class Kernel(KernelTools, KernelDevices, _native.Dispatcher):
         )
         return compiled, shapes, entry
 
-    def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
-        """Raise the error that a kernel recorded."""
+    def _failed(self, owner: Compiled | Launched, error: _native.ErrorRecord) -> Any:
+        """Raise the error that a kernel recorded, or what refused to launch it."""
+        if isinstance(owner, Launched):
+            owner.launcher.refused(owner.number, self.name, error[1])
+            owner = owner.compiled
         raise failure(self.name, owner.backend, owner.program, owner.sizes, error)
 
     def _for_backend(self, name: str) -> Kernel:

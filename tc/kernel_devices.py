@@ -3,28 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from tc import _native
 from tc.compiled import Compiled
 from tc.errors import BackendError
 from tc.failures import failure
-from tc.pipeline.devices import DeviceLauncher
-from tc.runtime import device_call, device_graph
+from tc.pipeline.devices import DeviceCall, DeviceLauncher
+from tc.runtime import device_call, device_graph, dispatch
 from tc.runtime.device_arrays import on_device
 from tc.runtime.signature import Bound
 
 if TYPE_CHECKING:
-    from tc import _native
     from tc.kernel import Kernel, Ready, Request
 
 
-class KernelDevices:
+_ENTRIES = 1024
+
+
+@dataclass(frozen=True)
+class Launched:
+    """What the entries of `tc._native` keep, and who knows what the driver says of them."""
+
+    compiled: Compiled
+    launcher: DeviceLauncher
+    number: int
+
+
+class KernelDevices(_native.Dispatcher):
     """A part of `tc.kernel.Kernel`."""
 
     name: str
     _checks: str
     _asked_backend: str | None
     _elsewhere: Kernel | None = None
+    _device_entries: dict[Any, _native.Entry]
 
     def request(self) -> Request:
         """What was asked for when the kernel was compiled."""
@@ -56,7 +70,48 @@ class KernelDevices:
     ) -> Any:
         """The slow call, on a device."""
         launcher, failed = self._launcher(compiled)
-        return device_call.call(bound, shapes, launcher, reads, failed, self.name, self._checks == "sync")
+        wait = self._checks == "sync"
+        value, prepared = device_call.call(bound, shapes, launcher, reads, failed, self.name, wait)
+        if not wait and self._accumulated <= bound.out.keys() and device_call.is_plain(bound, prepared):
+            entry = self._entry(bound, compiled, shapes, launcher, prepared.call)
+            if entry is not None:
+                self._add(entry)
+        return value
+
+    def _entry(
+        self,
+        bound: Bound,
+        compiled: Compiled,
+        shapes: Mapping[str, tuple[int, ...]],
+        launcher: DeviceLauncher,
+        call: DeviceCall,
+    ) -> _native.Entry | None:
+        """What `tc._native` launches for calls like this one; None where it cannot."""
+        types = {n: a.dtype for n, a in bound.arrays.items()}
+        key = (id(compiled), call.device.number, call.stream, tuple(types.values()))
+        found = self._device_entries.get(key)
+        if found is not None:
+            return found
+        made = launcher.launches(call)
+        if made is None:
+            return None
+        entry = dispatch.make_entry(
+            bound.signature,
+            types,
+            shapes,
+            compiled.scalars,
+            frozenset(b.name for b in compiled.program.buffers if b.role == "output" and b.inout),
+            made.device[3],
+            made.workspace,
+            False,
+            Launched(compiled, launcher, call.device.number),
+            (),
+            made.device,
+        )
+        if len(self._device_entries) >= _ENTRIES:
+            self._device_entries.clear()
+        self._device_entries[key] = entry
+        return entry
 
     def _launcher(self, compiled: Compiled) -> tuple[DeviceLauncher, Callable[[Any], Exception]]:
         """What launches a kernel, and what makes errors of what it records."""
@@ -88,6 +143,10 @@ class KernelDevices:
             )
         launcher, failed = self._launcher(compiled)
         return device_graph.record(bound, shapes, launcher, reads, failed, self.name)
+
+    @property
+    def _accumulated(self) -> set[str]:
+        raise NotImplementedError
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Bound, Ready]:
         raise NotImplementedError

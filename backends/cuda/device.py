@@ -10,18 +10,18 @@ import importlib.util
 import itertools
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
 from tc.codegen.gpu_module import Kernel
 from tc.errors import BackendError
-from tc.pipeline.devices import DeviceCall
+from tc.pipeline.devices import DeviceCall, Launches
 from tc.pipeline.target import Availability
 from tc.support import locks, settings
 
 from ..gpu.interface import Interface
-from ..gpu.plan import Plan, sizes_of
+from ..gpu.plan import ERROR, WORKSPACE, Place, Plan, sizes_of
 from ..gpu.plan import plan as plan_of
 from ..gpu.run import Array, Record, run, scalar_value
 from . import with_bindings, with_pycuda
@@ -29,8 +29,13 @@ from .devices import CudaDevice
 from .driver import CAPTURE, Driver, DriverError
 from .records import Slot
 
+_STEPS, _PARAMETERS = 1024, 256  # the most launches, and parameters of one, that tc._native does
 _PLANS = 1024  # sizes for which a kernel's launches are remembered
 _INSTALL = "pip install 'tensor-comprehensions[cuda]', which brings cuda-bindings"
+
+
+def _no_memory(size: int) -> int:
+    return 0
 
 
 @dataclass
@@ -86,7 +91,50 @@ class Kernels:
         assert isinstance(found, CudaDevice)
         _, _, slot, _ = self._ready(found, interface, kernels, call)
         if slot is not None:
-            slot.fixed = True
+            found.records.fix(slot)
+
+    def launches(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> Launches | None:
+        """What `launch` does, for `tc._native`; None for a driver whose functions have no addresses."""
+        found = call.device
+        assert isinstance(found, CudaDevice)
+        entries = found.driver.entries()
+        if entries is None:
+            return None
+        quiet = replace(call, workspace=_no_memory)
+        functions, plan, slot, _ = self._ready(found, interface, kernels, quiet)
+        count = len(call.arguments)
+        if len(plan.steps) > _STEPS or any(len(s.places) > _PARAMETERS for s in plan.steps):
+            return None
+        if slot is not None and not found.records.fix(slot):
+            return None
+        constants: list[int] = []
+
+        def word(place: Place) -> int:
+            """Of a call: arguments, workspace, record, constants."""
+            if isinstance(place, int):
+                return place if place >= 0 else {WORKSPACE: count, ERROR: count + 1}[place]
+            constants.append(int(place) & (1 << 64) - 1)
+            return count + 1 + len(constants)
+
+        steps = tuple(
+            (
+                int(functions[s.kernel]),
+                s.blocks,
+                kernels[s.kernel].threads,
+                kernels[s.kernel].dynamic_shared,
+                tuple(word(p) for p in s.places),
+            )
+            for s in plan.steps
+        )
+        record, stream = (0, None) if slot is None else (slot.address, call.stream)
+        spec = (found.number, *entries, steps, tuple(constants), record, stream)
+        return Launches(spec, plan.workspace)
+
+    def refused(self, device: int, what: str, status: int) -> None:
+        """Raise the error of a launch that the driver refused."""
+        found = _devices[device]
+        with found.entered(what):
+            found.driver.refused(status)
 
     def _ready(
         self, on: CudaDevice, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall

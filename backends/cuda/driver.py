@@ -127,6 +127,15 @@ class Driver(Protocol):
         """Wait for all launches."""
         ...
 
+    def entries(self) -> tuple[int, int, int, int] | None:
+        """The addresses of cuCtxPushCurrent, cuCtxPopCurrent and cuLaunchKernel, and the context; None where
+        functions of a module are no handles of the driver."""
+        ...
+
+    def refused(self, status: int) -> None:
+        """Raise the error of a status that one of these gave."""
+        ...
+
     # ---- streams and events
 
     def stream(self) -> int:

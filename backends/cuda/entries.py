@@ -95,7 +95,7 @@ class Entries:
             values = [t(int(x)) for t, x in zip(inputs, given, strict=True)]
             pointers = [ctypes.byref(m) for m in made]
             status = found(*values, *pointers) if last else found(*pointers, *values)
-            return (self._status(status), *(m.value or 0 for m in made))
+            return (self.status_of(status), *(m.value or 0 for m in made))
 
         setattr(self, name, call)
         return call
@@ -107,14 +107,17 @@ class Entries:
         status = self.library.cuGraphInstantiateWithFlags(
             ctypes.byref(made), _POINTER(graph), ctypes.c_ulonglong(flags)
         )
-        return self._status(status), made.value or 0
+        return self.status_of(status), made.value or 0
 
     def cuMemPoolSetAttribute(  # noqa: N802
         self, pool: int, which: int, value: ctypes.c_uint64
     ) -> tuple[Any]:
-        return (self._status(self.library.cuMemPoolSetAttribute(_POINTER(pool), which, ctypes.byref(value))),)
+        return (
+            self.status_of(self.library.cuMemPoolSetAttribute(_POINTER(pool), which, ctypes.byref(value))),
+        )
 
-    def _status(self, number: int) -> int:
+    def status_of(self, number: int) -> int:
+        """A status by its number, with its name."""
         if number in CUresult.__members__.values():
             return CUresult(number)
         other = Status(number)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from tc import _native
 from tc.codegen.numerics import ERROR_WORDS
 from tc.support import locks
 
@@ -27,14 +28,19 @@ _MOST = 4096  # records; then those used longest ago serve others
 
 @dataclass
 class Slot:
-    """A record: its words, their address on the device, whose it is.  A graph that was captured may run at
-    any time, so what it writes to is `fixed`."""
+    """A record: a row of a block, its address on the device, whose it is.  A graph that was captured may
+    run at any time, so what it writes to is `fixed`."""
 
-    words: np.ndarray[Any, np.dtype[np.int64]]
+    block: np.ndarray[Any, np.dtype[np.int64]]
+    row: int
     address: int
     stream: int = 0
     failure: Callable[[Any], Exception] | None = None
     fixed: bool = False
+
+    @property
+    def words(self) -> np.ndarray[Any, np.dtype[np.int64]]:
+        return self.block[self.row]
 
 
 class Records:
@@ -45,6 +51,8 @@ class Records:
         self._slots: OrderedDict[Hashable, Slot] = OrderedDict()
         self._free: list[Slot] = []
         self._firsts: list[np.ndarray[Any, np.dtype[np.int64]]] = []
+        self._fixed = 0
+        self._watched: dict[int, int] = {}  # rows of blocks, by their addresses
         self._lock = locks.lock()
 
     def slot(self, key: Hashable, stream: int, failure: Callable[[Any], Exception]) -> Slot:
@@ -68,10 +76,23 @@ class Records:
             memory, address = self._driver.pinned(_SLOTS * _BYTES)
             words = memory.view(np.int64).reshape(_SLOTS, ERROR_WORDS)
             self._firsts.append(words[:, 0])
-            self._free = [Slot(words[k], address + k * _BYTES) for k in reversed(range(_SLOTS))]
+            self._free = [Slot(words, k, address + k * _BYTES) for k in reversed(range(_SLOTS))]
         made = self._free.pop()
         made.stream = stream
         return made
+
+    def fix(self, slot: Slot) -> bool:
+        """Let a graph, or calls of `tc._native`, which look for errors themselves, have a record for good;
+        False if they have too many already."""
+        with self._lock:
+            if not slot.fixed and self._fixed >= _MOST // 2:
+                return False
+            self._fixed += not slot.fixed
+            slot.fixed = True
+            first = slot.block.ctypes.data
+            self._watched[first] = max(self._watched.get(first, 0), slot.row + 1)
+            _native.watch_records(slot.block, self._watched[first])
+            return True
 
     def _recycle(self) -> None:
         """Free the record that was used longest ago, unless it has an error."""

@@ -7,6 +7,7 @@ Buffers are addresses, so that those of other libraries can be passed as well.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -119,6 +120,18 @@ class BindingsDriver(Streams):
         )
         if found[0] != cu.CUresult.CUDA_SUCCESS:
             check(cu, found)
+
+    def entries(self) -> tuple[int, int, int, int] | None:
+        try:
+            library = ctypes.CDLL("libcuda.so.1")  # which the module has loaded
+        except OSError:
+            return None
+        names = "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuLaunchKernel"
+        push, pop, launch = (ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in names)
+        return push, pop, launch, int(self._context)
+
+    def refused(self, status: int) -> None:
+        check(self._cu, (self._cu.CUresult(status),))
 
     def synchronize(self) -> None:
         check(self._cu, self._cu.cuCtxSynchronize())

@@ -17,7 +17,7 @@ import numpy as np
 
 from .driver import DriverError, OutOfMemory
 from .entries import Entries
-from .streams import Streams
+from .streams import Streams, check
 
 
 def _module() -> Any:
@@ -126,6 +126,12 @@ class PycudaDriver(Streams):
         on = {"stream": self._cu.ExternalStream(stream)} if stream else {}
         given = [np.uintp(a) if type(a) is int else a for a in arguments]
         function(*given, grid=(blocks, 1), block=(threads, 1, 1), shared=shared, **on)
+
+    def entries(self) -> tuple[int, int, int, int] | None:
+        return None  # functions are objects of pycuda's
+
+    def refused(self, status: int) -> None:
+        check(self._raw, (self._raw.status_of(status),))
 
     def synchronize(self) -> None:
         self._context.synchronize()

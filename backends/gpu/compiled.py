@@ -12,7 +12,7 @@ from tc.ir.expr import Expr
 from tc.ir.lines import TRACE, Lines, joined, split
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_lines, nest_text
-from tc.pipeline.devices import DeviceCall
+from tc.pipeline.devices import DeviceCall, Launches
 from tc.pipeline.target import stage_text
 
 from .interface import Interface
@@ -63,6 +63,14 @@ class DeviceFunctions(Functions, Protocol):
 
     def prepare(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> None:
         """Load what `launch` needs."""
+        ...
+
+    def launches(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> Launches | None:
+        """What `launch` does; see `tc.pipeline.devices.DeviceLauncher`."""
+        ...
+
+    def refused(self, device: int, what: str, status: int) -> None:
+        """Raise the error of a launch."""
         ...
 
 
@@ -133,6 +141,14 @@ class Compiled:
     def prepare(self, call: DeviceCall) -> None:
         """Make ready for a capture of `launch`."""
         self._on_device.prepare(self.interface, self.module.kernels, call)
+
+    def launches(self, call: DeviceCall) -> Launches | None:
+        """What `launch` does, for `tc._native`."""
+        return self._on_device.launches(self.interface, self.module.kernels, call)
+
+    def refused(self, device: int, what: str, status: int) -> None:
+        """Raise the error of a launch that the driver refused."""
+        self._on_device.refused(device, what, status)
 
     @property
     def _on_device(self) -> DeviceFunctions:

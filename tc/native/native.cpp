@@ -93,6 +93,12 @@ py::object to_dlpack(uint64_t address, const py::tuple &shape, int code, int bit
   return py::reinterpret_steal<py::object>(made);
 }
 
+void watch_records(const py::array_t<int64_t, py::array::c_style> &words, int64_t used) {
+  if (words.ndim() != 2 || words.shape(1) != tc::kErrorWords || used < 0 || used > words.shape(0))
+    throw py::value_error("expected an array of records, and how many are used");
+  if (!tc::watch_records(words.ptr(), const_cast<int64_t *>(words.data()), used)) throw py::error_already_set();
+}
+
 py::object empty(const std::vector<int64_t> &shape, const py::dtype &dtype) {
   PyObject *made = tc::new_numpy_array(Py_NewRef(dtype.ptr()), static_cast<int64_t>(dtype.itemsize()),
                                        static_cast<int32_t>(shape.size()), shape.data());
@@ -205,6 +211,7 @@ PYBIND11_MODULE(_native, m) {
   m.def("to_dlpack", &to_dlpack, py::arg("address"), py::arg("shape"), py::arg("code"), py::arg("bits"),
         py::arg("device_type"), py::arg("device_id"), py::arg("owner"), py::arg("versioned"),
         py::arg("read_only"));
+  m.def("watch_records", &watch_records, py::arg("words").noconvert(), py::arg("used"));
   m.def("empty", &empty, py::arg("shape"), py::arg("dtype"));
   m.def("xla_handler", &xla_handler);
   m.def("keep_for_xla", &keep_for_xla, py::arg("key"), py::arg("entry"), py::arg("scalars"), py::arg("failed"),

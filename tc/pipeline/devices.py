@@ -153,6 +153,22 @@ class DeviceLauncher(Launcher, Protocol):
         """Load what `launch` needs, and have its memory made, so that a capture can follow."""
         ...
 
+    def launches(self, call: DeviceCall) -> Launches | None:
+        """What `launch` does, for calls like this one; None where the driver must be asked otherwise."""
+        ...
+
+    def refused(self, device: int, what: str, status: int) -> None:
+        """Raise the error of a launch that the driver refused with a status."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Launches:
+    """What a call puts on a stream, for `tc._native` to do; `workspace` is in bytes."""
+
+    device: Any  # tc._native.DeviceSpec
+    workspace: int
+
 
 @runtime_checkable
 class HasDevices(Protocol):

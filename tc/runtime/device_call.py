@@ -49,11 +49,11 @@ def call(
     failure: Callable[[Any], Exception],
     what: str,
     wait: bool,
-) -> Any:
+) -> tuple[Any, Prepared]:
     """Run kernels on a bound call whose arrays are on a device; `reads`: the inputs that they read.
 
     `failure` makes the error of a record that a kernel leaves; with `wait` it is raised now.  Returns the
-    results.  Raises BackendError as `tc.pipeline.devices.Device` does.
+    results, and what was launched.  Raises BackendError as `tc.pipeline.devices.Device` does.
     """
     bound.check_outputs(shapes)
     device = bound.device
@@ -62,7 +62,21 @@ def call(
         with ordered(bound, device):
             prepared = prepare(bound, shapes, reads, failure, wait)
             prepared.launch(launcher)
-        return results(bound, prepared)
+        return results(bound, prepared), prepared
+
+
+def is_plain(bound: Bound, prepared: Prepared) -> bool:
+    """Whether `tc._native` can do such a call by itself: of dense tensors of PyTorch on the current
+    stream."""
+    arrays = (*bound.arrays.values(), *bound.out.values())
+    return (
+        not prepared.first
+        and not prepared.back
+        and not bound.aliases
+        and all(isinstance(a, DeviceArray) and a.library == "torch" and a.stream is None for a in arrays)
+        and not any(isinstance(x, complex) for x in bound.scalars.values())
+        and (not bound.out or len(bound.out) == len(bound.signature.outputs))
+    )
 
 
 def prepare(

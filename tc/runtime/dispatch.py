@@ -31,8 +31,10 @@ def make_entry(
     release_gil: bool,
     owner: object,
     sizes: Sequence[int] = (),
+    device: _native.DeviceSpec | None = None,
 ) -> _native.Entry:
-    """The kernel at `address` with the exact arguments it serves; `sizes` are values of its dynamic sizes."""
+    """The kernel at `address`, or what is launched on a device, with the exact arguments it serves; `sizes`
+    are values of its dynamic sizes."""
     inputs: list[Any] = []
     for p in signature.params:
         code, bits = dlpack_type(types.get(p.name, p.dtype))
@@ -52,6 +54,7 @@ def make_entry(
         tuple(p.name for p in signature.params),
         tuple(o.name for o in signature.outputs),
         sizes,
+        device,
     )
 
 

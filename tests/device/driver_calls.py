@@ -37,6 +37,9 @@ def plain_calls(driver: Any) -> None:
     module = driver.load(b"image")
     driver.function(module, "f", 0)
     function = driver.function(module, "f", 100)
+    assert int(function) == 12
+    *entries, context = driver.entries()
+    assert all(entries) and len(set(entries)) == 3 and context == 3
     buffer = driver.allocate(16)
     content = np.zeros(16, np.uint8)
     driver.upload(buffer, content)
@@ -82,6 +85,12 @@ def errors(driver: Any, library: Any) -> None:
         driver.allocate_on(16, 0x71)
     except kinds.OutOfMemory as error:
         assert not error.sticky and error.status == "CUDA_ERROR_OUT_OF_MEMORY"
+    else:
+        raise AssertionError
+    try:
+        driver.refused(700)
+    except kinds.DriverError as error:
+        assert error.sticky and error.status == "CUDA_ERROR_ILLEGAL_ADDRESS"
     else:
         raise AssertionError
     status.value = 906

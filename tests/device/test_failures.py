@@ -237,7 +237,7 @@ def test_threads(machine: Machine, on_torch: Torch, paths: Paths) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::RuntimeWarning")
 def test_a_fork(machine: Machine, paths: Paths) -> None:
     """The child is told what to do, and can end; the parent goes on."""
     call = paths.call("jax")

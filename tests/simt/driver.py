@@ -142,6 +142,12 @@ class StandIn:
 
         self.machine.put(self.machine.stream(self.number, stream), name, run)
 
+    def entries(self) -> tuple[int, int, int, int] | None:
+        return None
+
+    def refused(self, status: int) -> None:
+        raise refuse("UNKNOWN", str(status))
+
     def synchronize(self) -> None:
         self._on_host("synchronize")
         self.machine.drain_all(self.number)

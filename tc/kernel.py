@@ -15,16 +15,14 @@ from tc.cache.memory import CompileCache
 from tc.compiled import Compiled
 from tc.dtypes import DType
 from tc.errors import ArgumentError, BackendError, Source, Warning
-from tc.failures import failure
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.ir.specialize import require
-from tc.kernel_devices import KernelDevices, Launched
+from tc.kernel_devices import KernelDevices
 from tc.kernel_options import TunedOptions
 from tc.kernel_signature import (
     boxes_of,
     definition,
-    foreign_integers,
     origins,
     python_signature,
     same_types,
@@ -46,7 +44,6 @@ from tc.range_table import Integers, RangeTable, Requirement, compile_boxes, req
 from tc.ranges import Ranges, infer
 from tc.registry import default_backend, get
 from tc.runtime import dispatch
-from tc.runtime.signature import Bound
 from tc.support import locks
 from tc.support.float_mode import standard
 from tc.support.garbage import uncollected
@@ -446,21 +443,6 @@ class Kernel(KernelTools, KernelDevices):
             self._failed(compiled, error)
         return value
 
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Bound, Ready]:
-        """A call with its arguments checked, and the kernel for it."""
-        self._backend()
-        bound = self._signature.bind(args, kwargs, self._devices)
-        scalars = bound.integers(self._front.specialized)
-        given = frozenset(self._accumulated & bound.out.keys())
-        integers = foreign_integers(self._front, bound)
-        aliases = tuple(sorted(bound.aliases))
-        return bound, self.ready(bound.sizes, scalars, integers, given, aliases)
-
-    @property
-    def _accumulated(self) -> set[str]:
-        """The results that start from a buffer where the caller gives one."""
-        return {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
-
     @standard
     def ready(
         self,
@@ -511,14 +493,3 @@ class Kernel(KernelTools, KernelDevices):
             tuple(compiled.sizes[n] for n in compiled.program.sizes),
         )
         return compiled, shapes, entry
-
-    def _failed(self, owner: Compiled | Launched, error: _native.ErrorRecord) -> Any:
-        """Raise the error that a kernel recorded, or what refused to launch it."""
-        if isinstance(owner, Launched):
-            owner.launcher.refused(owner.number, self.name, error[1])
-            owner = owner.compiled
-        raise failure(self.name, owner.backend, owner.program, owner.sizes, error)
-
-    def _for_backend(self, name: str) -> Kernel:
-        asked = self.request()
-        return Kernel(self._front, name, asked.options, asked.checks, asked.dynamic)

@@ -10,13 +10,17 @@ from tc import _native
 from tc.compiled import Compiled
 from tc.errors import BackendError
 from tc.failures import failure
-from tc.pipeline.devices import DeviceCall, DeviceLauncher
+from tc.kernel_signature import foreign_integers
+from tc.pipeline.devices import DeviceCall, DeviceLauncher, Devices
 from tc.runtime import device_call, device_graph, dispatch
 from tc.runtime.device_arrays import on_device
-from tc.runtime.signature import Bound
+from tc.runtime.signature import Bound, Signature
 
 if TYPE_CHECKING:
+    from tc.dtypes import DType
     from tc.kernel import Kernel, Ready, Request
+    from tc.pipeline.front import Front
+    from tc.pipeline.target import Backend
 
 
 _ENTRIES = 1024
@@ -35,6 +39,9 @@ class KernelDevices(_native.Dispatcher):
     """A part of `tc.kernel.Kernel`."""
 
     name: str
+    _front: Front
+    _signature: Signature
+    _devices: Devices | None
     _checks: str
     _asked_backend: str | None
     _elsewhere: Kernel | None = None
@@ -59,7 +66,8 @@ class KernelDevices(_native.Dispatcher):
         return self._elsewhere
 
     def _for_backend(self, name: str) -> Kernel:
-        raise NotImplementedError
+        asked, make = self.request(), cast("type[Kernel]", type(self))
+        return make(self._front, name, asked.options, asked.checks, asked.dynamic)
 
     def _launch(
         self,
@@ -144,9 +152,40 @@ class KernelDevices(_native.Dispatcher):
         launcher, failed = self._launcher(compiled)
         return device_graph.record(bound, shapes, launcher, reads, failed, self.name)
 
-    @property
-    def _accumulated(self) -> set[str]:
-        raise NotImplementedError
+    # ---- what calls on the host and on a device share
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Bound, Ready]:
+        """A call with its arguments checked, and the kernel for it."""
+        self._backend()
+        bound = self._signature.bind(args, kwargs, self._devices)
+        scalars = bound.integers(self._front.specialized)
+        given = frozenset(self._accumulated & bound.out.keys())
+        integers = foreign_integers(self._front, bound)
+        aliases = tuple(sorted(bound.aliases))
+        return bound, self.ready(bound.sizes, scalars, integers, given, aliases)
+
+    @property
+    def _accumulated(self) -> set[str]:
+        """The results that start from a buffer where the caller gives one."""
+        return {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
+
+    def _failed(self, owner: Compiled | Launched, error: _native.ErrorRecord, /) -> Any:
+        """Raise the error that a kernel recorded, or what refused to launch it."""
+        if isinstance(owner, Launched):
+            owner.launcher.refused(owner.number, self.name, error[1])
+            owner = owner.compiled
+        raise failure(self.name, owner.backend, owner.program, owner.sizes, error)
+
+    def _backend(self) -> Backend:
+        raise NotImplementedError
+
+    def ready(
+        self,
+        sizes: Mapping[str, int],
+        scalars: Mapping[str, int],
+        integers: Mapping[str, DType],
+        given: frozenset[str] = frozenset(),
+        aliases: tuple[tuple[str, str], ...] = (),
+    ) -> Ready:
+        """The kernel for these sizes."""
         raise NotImplementedError

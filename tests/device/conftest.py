@@ -13,14 +13,10 @@ from tests.simt.machine import Machine
 
 @pytest.fixture(scope="module")
 def text_for_code() -> Iterator[None]:
-    """Compiles leave CUDA C++ where machine code would be; the tests of a module share them."""
-    from tc.kernel import CACHE
-
+    """Compiles leave CUDA C++ where machine code would be; all tests of this folder share them."""
     with pytest.MonkeyPatch.context() as patch:
         install.text_for_code(patch)
-        CACHE.clear()
         yield
-        CACHE.clear()
 
 
 @pytest.fixture

@@ -6,12 +6,16 @@ import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from tc import registry
+from tc import kernel, registry
+from tc.cache.memory import CompileCache
 from tests.simt.driver import StandIn
 from tests.simt.machine import Machine
 
 if TYPE_CHECKING:
     import pytest
+
+
+_KERNELS: CompileCache[Any] = CompileCache()  # those whose machine code is CUDA C++
 
 
 def backend_module(name: str) -> Any:
@@ -29,6 +33,7 @@ def text_for_code(patch: pytest.MonkeyPatch) -> None:
         return replace(compile_text(text, arch, contract), cubin=text.encode())
 
     patch.setattr(nvrtc, "compile_text", with_text)
+    patch.setattr(kernel, "CACHE", _KERNELS)
     patch.setenv("TC_CACHE", "0")
 
 

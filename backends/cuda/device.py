@@ -67,7 +67,10 @@ class Kernels:
         """Put the kernels on the stream of a call whose arrays are on its device."""
         found = call.device
         assert isinstance(found, CudaDevice)
-        found.raise_pending()
+        for one in list(_devices.values()):
+            if one.records.failed():
+                with one.entered(interface.name):
+                    one.raise_pending()
         functions, plan, slot, workspace = self._ready(found, interface, kernels, call)
         values: list[Any] = [a if isinstance(a, int) else scalar_value(a) for a in call.arguments]
         values += [workspace, slot.address if slot else 0]  # at -2 and -1, as in `Step.places`

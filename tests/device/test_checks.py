@@ -108,6 +108,17 @@ def test_each_kernel_and_stream_has_its_record(machine: Machine, on_torch: Torch
     tc.synchronize()
 
 
+def test_errors_of_another_device_are_raised_too(machine: Machine, on_torch: Torch) -> None:
+    kernel = gather()
+    kernel(on_torch.tensor(A, 1), on_torch.tensor(WRONG, 1))
+    machine.drain_all(1)
+    with pytest.raises(BoundsError) as caught:
+        kernel(on_torch.tensor(A), on_torch.tensor(RIGHT))
+    assert str(caught.value) == message(WRONG)
+    assert not machine.contexts
+    np.testing.assert_array_equal(on_torch.read(kernel(on_torch.tensor(A), on_torch.tensor(RIGHT))), A[RIGHT])
+
+
 def test_dynamic_sizes_have_records_of_their_own(machine: Machine, on_torch: Torch) -> None:
     kernel = tc.compile(GATHER, "cuda", dynamic=("N",))
     wrong_call(on_torch, kernel)

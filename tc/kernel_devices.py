@@ -123,8 +123,7 @@ class KernelDevices(_native.Dispatcher):
 
     def _launcher(self, compiled: Compiled) -> tuple[DeviceLauncher, Callable[[Any], Exception]]:
         """What launches a kernel, and what makes errors of what it records."""
-        launcher = compiled.compiled
-        assert isinstance(launcher, DeviceLauncher)
+        launcher = cast("DeviceLauncher", compiled.compiled)  # as the backend has devices
 
         def failed(record: _native.ErrorRecord) -> Exception:
             return failure(self.name, compiled.backend, compiled.program, compiled.sizes, record)

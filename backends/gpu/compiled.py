@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, cast
 
 from tc.codegen.gpu_module import Kernel, Module
 from tc.errors import Span
@@ -53,7 +53,6 @@ class Functions(Protocol):
         ...
 
 
-@runtime_checkable
 class DeviceFunctions(Functions, Protocol):
     """Such kernels that also run on arrays that are on a device."""
 
@@ -152,9 +151,7 @@ class Compiled:
 
     @property
     def _on_device(self) -> DeviceFunctions:
-        functions = self.functions
-        assert isinstance(functions, DeviceFunctions)
-        return functions
+        return cast("DeviceFunctions", self.functions)  # of cuda
 
 
 def _traced(module: Module) -> str:

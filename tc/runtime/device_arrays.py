@@ -60,16 +60,22 @@ def layout(address: int, shape: tuple[int, ...], strides: tuple[int, ...], dtype
         return np.empty(shape, kind)
     plain = np.dtype(f"u{kind.itemsize}") if kind.num >= 256 else kind  # of ml_dtypes
 
-    class Places:
-        __array_interface__: Mapping[str, Any] = {
+    return np.asarray(_Places(address, shape, strides, plain.str)).view(kind)
+
+
+class _Places:
+    """What NumPy makes an array of."""
+
+    __slots__ = ("__array_interface__",)
+
+    def __init__(self, address: int, shape: tuple[int, ...], strides: tuple[int, ...], typestr: str) -> None:
+        self.__array_interface__: Mapping[str, Any] = {
             "version": 3,
             "shape": shape,
             "strides": strides,
-            "typestr": plain.str,
+            "typestr": typestr,
             "data": (address, False),
         }
-
-    return np.asarray(Places()).view(kind)
 
 
 def on_device(value: object) -> bool:

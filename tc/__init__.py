@@ -35,7 +35,7 @@ from tc.errors import (
 )
 
 if TYPE_CHECKING:
-    from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
+    from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret, synchronize
     from tc.autodiff import grad, jvp, vmap
     from tc.interop.fx.backend import explain
     from tc.options import Options
@@ -57,6 +57,7 @@ _LAZY = {
     "Range": "tc.api",
     "Options": "tc.options",
     "backends": "tc.api",
+    "synchronize": "tc.api",
 }
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "grad",
     "interpret",
     "jvp",
+    "synchronize",
     "tune",
     "vmap",
 ]

@@ -60,6 +60,12 @@ def load(name: str) -> Backend:
         return _loaded[name]
 
 
+def loaded() -> tuple[Backend, ...]:
+    """The backends that have been used."""
+    with _lock:
+        return tuple(_loaded.values())
+
+
 def availability(name: str) -> Availability:
     """Whether a backend runs here; a failed import is a reason, not an error."""
     try:

@@ -12,8 +12,8 @@ from tc.pipeline.target import Availability
 
 from ..gpu import tuning
 from ..gpu.compiled import GPU_OPTIONS, Compiled
+from ..gpu.interface import Interface
 from ..gpu.passes import start
-from ..gpu.run import Interface
 from ..gpu.target import PRESETS, Target, of_architecture, with_overrides
 from . import device, nvrtc
 from .passes import CudaState, passes
@@ -27,6 +27,7 @@ class Backend:
     name = "cuda"
     options_used: frozenset[str] = GPU_OPTIONS | {"isa"}
     dynamic_sizes = True
+    devices = device.CudaDevices()
 
     def available(self) -> Availability:
         compiler = nvrtc.availability()

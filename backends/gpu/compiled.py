@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 from tc.codegen.gpu_module import Kernel, Module
 from tc.errors import Span
@@ -12,10 +12,12 @@ from tc.ir.expr import Expr
 from tc.ir.lines import TRACE, Lines, joined, split
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_lines, nest_text
+from tc.pipeline.devices import DeviceCall, Launches
 from tc.pipeline.target import stage_text
 
+from .interface import Interface
 from .passes import Lowered
-from .run import Array, Interface, Record
+from .run import Array, Record
 
 GPU_OPTIONS = frozenset(
     [
@@ -48,6 +50,26 @@ class Functions(Protocol):
         outputs: Sequence[Array],
     ) -> Record | None:
         """See `.run.run`.  Raises BackendError: TC0810 if the device fails, TC0815 without a device."""
+        ...
+
+
+class DeviceFunctions(Functions, Protocol):
+    """Such kernels that also run on arrays that are on a device."""
+
+    def launch(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> None:
+        """Put the kernels on the stream of a call."""
+        ...
+
+    def prepare(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> None:
+        """Load what `launch` needs."""
+        ...
+
+    def launches(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> Launches | None:
+        """What `launch` does; see `tc.pipeline.devices.DeviceLauncher`."""
+        ...
+
+    def refused(self, device: int, what: str, status: int) -> None:
+        """Raise the error of a launch."""
         ...
 
 
@@ -110,6 +132,26 @@ class Compiled:
         Returns the record of a failed check or a failed allocation, as `_native.Entry.run` does.
         """
         return self.functions.run(self.interface, self.module.kernels, inputs, outputs)
+
+    def launch(self, call: DeviceCall) -> None:
+        """Run on arrays of a device; see `tc.pipeline.devices.DeviceLauncher`."""
+        self._on_device.launch(self.interface, self.module.kernels, call)
+
+    def prepare(self, call: DeviceCall) -> None:
+        """Make ready for a capture of `launch`."""
+        self._on_device.prepare(self.interface, self.module.kernels, call)
+
+    def launches(self, call: DeviceCall) -> Launches | None:
+        """What `launch` does, for `tc._native`."""
+        return self._on_device.launches(self.interface, self.module.kernels, call)
+
+    def refused(self, device: int, what: str, status: int) -> None:
+        """Raise the error of a launch that the driver refused."""
+        self._on_device.refused(device, what, status)
+
+    @property
+    def _on_device(self) -> DeviceFunctions:
+        return cast("DeviceFunctions", self.functions)  # of cuda
 
 
 def _traced(module: Module) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tc.errors import ArgumentError, PerformanceNotice, Span, warn
@@ -98,6 +99,11 @@ class Compiled:
     def inspect(self, stage: str) -> str:
         """A stage of this compile as text; see `Kernel.inspect`."""
         return self.kernel.inspect(stage, **self.sizes, **self.scalars)
+
+    def export(self, path: Any, **targets: Any) -> Path:
+        """Write a bundle of this kernel, which `tc.load` makes a callable of; `isa`, `arch` and `types` are
+        as in `Kernel.export`.  Returns its path."""
+        return self.kernel.export(path, {**self.sizes, **self.scalars}, **targets)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the kernel on arrays of these sizes.  Raises ArgumentError, code TC0519, for others."""

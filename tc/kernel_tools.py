@@ -48,6 +48,14 @@ class KernelTools:
         """
         return import_module("tc.bundle.export").export(self, path, sizes, **targets)
 
+    def export_c(self, path: Any, sizes: Any = (), **targets: Any) -> tuple[Path, Path]:
+        """Write a C header and a shared object, `path` + ".h" and `path` + ".so", and return their paths: a
+        function that takes DLPack's tensors.
+
+        `sizes` are as in `export`; `isa` and `types` as in `tc.bundle.c_interface.export_c`.
+        """
+        return import_module("tc.bundle.c_interface").export_c(self, path, sizes, **targets)
+
     def inspect(self, stage: str, **values: int) -> str:
         """A stage as text: `"ranges" | "ir" | "halide" | "scop" | "dependences"` (symbolic, or at sizes), and
         `"schedule" | "loops" | "code" | "llvm" | "asm"` for sizes given as keywords; `"html"` is a page of

@@ -43,6 +43,10 @@ class OpenKernel:
         program it holds the kernels that were made so far."""
         return import_module("tc.bundle.export").export(self, path, sizes, **targets)
 
+    def export_c(self, path: Any, sizes: Any = (), **targets: Any) -> tuple[Path, Path]:
+        """Write a C header and a shared object; arguments as in `Kernel.export_c`."""
+        return import_module("tc.bundle.c_interface").export_c(self, path, sizes, **targets)
+
     def of(self, known: Known) -> Kernel:
         """The kernel of what was open, as `kernels` names it."""
         return self._kernel(known)

@@ -87,6 +87,7 @@ def _exported(
 ) -> Exported:
     made = compiled(program, machine, options, typical)
     isa = made.machine.isa
+    symbol = f"{symbol}_{re.sub(r'[^a-z0-9]', '_', name)}"
     text = re.sub(rf"@{KERNEL}\b", f"@{symbol}", made.text)
     code = llvm_jit.object_of(text, cpu=isa.cpu, features=isa.features, verify=settings.verify(), shared=True)
     facts = {

@@ -21,7 +21,6 @@ from tc.failures import checked_box
 from tc.generic_kernel import GenericKernel
 from tc.ir.printer import text
 from tc.ir.program import Program
-from tc.ir.specialize import require
 from tc.kernel import Kernel, built_program
 from tc.kernel_signature import boxes_of, same_types, signature
 from tc.kernel_sizes import check_complete, check_integers
@@ -65,15 +64,17 @@ def collect(
     isa: str | Sequence[str] = (),
     arch: str | Sequence[str] = (),
     types: Types | Sequence[Types] = (),
+    buffers: bool = False,
 ) -> tuple[Kernel, Collected]:
-    """The kernels that `export` writes, and the first of the kernels that they are of."""
+    """The kernels that `export` writes, and the first of the kernels that they are of.  With `buffers` those
+    alone whose results all start from the caller's."""
     several = _several(sizes, "sizes")
     wanted = _several(types, "types")
     kernels = list(_instances(kernel, wanted))
     into = Collected()
     for one, integers in kernels:
         targets = _backends(one, _names(isa), _names(arch))
-        _add(into, targets, several or [{}], integers)
+        _add(into, targets, several or [{}], integers, buffers)
     return kernels[0][0], into
 
 
@@ -228,6 +229,7 @@ def _add(
     backends: Sequence[tuple[Kernel, Exporting, tuple[str, ...]]],
     several: Sequence[Mapping[str, int]],
     integers: Sequence[Mapping[str, DType]],
+    buffers: bool,
 ) -> None:
     """Compile a kernel at all its sizes, for all backends."""
     kernel = backends[0][0]
@@ -237,7 +239,8 @@ def _add(
     made: dict[str, manifest.Kernel] = {}
     for values in several:
         checked = _values(kernel, values)
-        for types, given in itertools.product(integers, _subsets(accumulated)):
+        subsets = [frozenset(accumulated)] if buffers else _subsets(accumulated)
+        for types, given in itertools.product(integers, subsets):
             variant = replace(
                 kernel.variant_for(checked),
                 given=given,
@@ -297,8 +300,6 @@ def _kernel(
     built = built_program(front, variant)
     if variant.wide:
         same_types(front, built)
-    if dynamic:
-        require(built.program, sizes)
     program = specialize(built, fixed, {})
     typical = {n: v for n, v in first.typical_for(sizes).items() if n in dynamic}
     for kernel, backend, names in backends:

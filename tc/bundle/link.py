@@ -43,7 +43,7 @@ def linked(objects: Sequence[bytes], symbols: Sequence[str]) -> tuple[bytes, tup
             Path(folder, f"{k}.o").write_bytes(code)
             files.append(f"{k}.o")
         Path(folder, "symbols").write_text(f"{{ global: {shown} local: *; }};\n", encoding="utf-8")
-        _run([*_linker(), "-o", "kernels.so", *files], folder)
+        run_tool([*_linker(), "-o", "kernels.so", *files], folder)
         code = Path(folder, "kernels.so").read_bytes()
     problem = library.unexpected(code)
     if problem:
@@ -98,7 +98,7 @@ def _table(imports: Sequence[str]) -> str:
     return "\n".join(lines)
 
 
-def _run(command: Sequence[str], folder: str) -> None:
+def run_tool(command: Sequence[str], folder: str) -> None:
     """Run a linker or a compiler in a folder; BackendError, code TC0831, with what it says if it fails."""
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode:

@@ -163,7 +163,8 @@ class Exporting(Backend, Protocol):
         symbol: str,
     ) -> tuple[Exported, ...]:
         """The kernel of a program for some targets, of which the first one that a machine has is run there;
-        for no targets those that suit this machine.  `symbol` is a name for the function of an object.
+        for no targets those that suit this machine.  The function of an object has a name that begins with
+        `symbol`, another one for each target.
         BackendError, code TC0811, for targets that it cannot compile for."""
         ...
 

@@ -72,21 +72,22 @@ class Compiled:
 
     def artifact(self, stage: str) -> str:
         """A stage of the backend's compile as text; on disk there are none, so it is compiled for them."""
-        return self._whole.artifact(stage)
+        return self.whole.artifact(stage)
 
     def lines(self, stage: str) -> Lines:
         """The same in lines, which know the stages that they are of, where the backend says so."""
-        whole = self._whole
+        whole = self.whole
         return whole.lines(stage) if isinstance(whole, Traced) else split(whole.artifact(stage))
 
     @property
     def origins(self) -> Mapping[str, Span]:
         """The places in the source of the stages that `lines` names."""
-        whole = self._whole
+        whole = self.whole
         return whole.origins if isinstance(whole, Traced) else {}
 
     @property
-    def _whole(self) -> CompiledCode:
+    def whole(self) -> CompiledCode:
+        """What the backend's `compile` makes, with its stages; a kernel from disk is compiled for them."""
         if isinstance(self.compiled, CompiledCode):
             return self.compiled
         # No `cached_property`: its lock, held by another thread at a fork, is held in the child for ever.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
+from tc.cache import disk
 from tc.codegen.gpu_module import Kernel, Module
 from tc.errors import Span
 from tc.ir.expr import Expr
@@ -16,6 +17,7 @@ from tc.pipeline.target import stage_text
 
 from .passes import Lowered
 from .run import Array, Interface, Record
+from .stored import facts_of
 
 GPU_OPTIONS = frozenset(
     [
@@ -49,6 +51,13 @@ class Functions(Protocol):
     ) -> Record | None:
         """See `.run.run`.  Raises BackendError: TC0810 if the device fails, TC0815 without a device."""
         ...
+
+
+@runtime_checkable
+class WithImage(Protocol):
+    """Functions that are machine code before they are loaded."""
+
+    cubin: bytes
 
 
 @dataclass(frozen=True)
@@ -103,6 +112,13 @@ class Compiled:
         if stage == "choice":
             return split(self.lowered.choice)
         return split(_traced(self.module) if stage == "code" else self.artifact(stage))
+
+    def to_blob(self) -> bytes | None:
+        """The launches and their machine code, for other processes; None where there is none to keep."""
+        if not isinstance(self.functions, WithImage):
+            return None
+        facts = facts_of(self.interface, self.module.kernels, self.notices)
+        return disk.pack(facts, self.functions.cubin)
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:
         """Copy dense arrays in signature order to the device, launch, copy the results back.

@@ -35,7 +35,7 @@ from tc.errors import (
 )
 
 if TYPE_CHECKING:
-    from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret
+    from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret, synchronize
     from tc.autodiff import grad, jvp, vmap
     from tc.bundle import Bundle, load
     from tc.interop.fx.backend import explain
@@ -60,6 +60,7 @@ _LAZY = {
     "Range": "tc.api",
     "Options": "tc.options",
     "backends": "tc.api",
+    "synchronize": "tc.api",
 }
 
 __all__ = [
@@ -97,6 +98,7 @@ __all__ = [
     "interpret",
     "jvp",
     "load",
+    "synchronize",
     "tune",
     "vmap",
 ]

@@ -21,8 +21,26 @@ InputSpec = (
 )
 # (code, bits, shape, inout); an inout output must come from the caller.
 OutputSpec = tuple[int, int, tuple[int, ...], bool]
-# (access id, offending index, iteration indices, dimension); the id is -1 where the kernel recorded none.
+# (access id, offending index, iteration indices, dimension); the id is -1 where the kernel recorded none, and
+# -2 where the driver of a device refused to launch it, with its status for the index.
 ErrorRecord = tuple[int, int, tuple[int, ...], int]
+
+# Of a device: its number; the addresses of the driver's functions cuCtxPushCurrent, cuCtxPopCurrent and
+# cuLaunchKernel; its context; the launches (function, blocks, threads, bytes of shared memory, places);
+# words that do not change; the address of the error record, or 0; the one stream that it is for, or None.
+# Places are of the arguments (inputs, outputs), then 1 for the workspace, 1 for the error record, and the
+# words that do not change.
+DeviceSpec = tuple[
+    int,
+    int,
+    int,
+    int,
+    int,
+    tuple[tuple[int, int, int, int, tuple[int, ...]], ...],
+    tuple[int, ...],
+    int,
+    int | None,
+]
 
 class Entry:
     """A compiled kernel and the exact arguments it is for.
@@ -30,7 +48,9 @@ class Entry:
     `workspace` counts bytes.  `release_gil` costs some 40 ns: worth it from a few microseconds on.  Several
     results are passed to `result_type` (a named tuple class; None: a tuple).  `owner` keeps the machine code
     alive and is handed to `Dispatcher._failed`.  `parameters` and `results` are the names for keywords and
-    for a dictionary as `out=`, both or neither.  `sizes` are the values of a kernel's dynamic sizes.
+    for a dictionary as `out=`, both or neither.  `sizes` are the values of a kernel's dynamic sizes.  With
+    `device` the arrays are there, and what is launched is put on PyTorch's current stream; `address` is then
+    of no use but has to be one.
     """
 
     def __new__(
@@ -45,6 +65,7 @@ class Entry:
         parameters: Sequence[str] | None = None,
         results: Sequence[str] | None = None,
         sizes: Sequence[int] = (),
+        device: DeviceSpec | None = None,
     ) -> Entry: ...
     @property
     def owner(self) -> Any: ...
@@ -59,9 +80,10 @@ class Dispatcher:
     """A callable over a list of entries, last used first, at most 64 unless `_keep` says otherwise.
 
     A call whose arguments, by position or by name, and `out=` match an entry exactly runs it at once: all
-    arrays `numpy.ndarray` or all `torch.Tensor` (or `Parameter`) on the host, of its types and shapes, dense,
-    aligned, buffers writable and apart from every other array.  `out=` is a buffer, a tuple of them, or a
-    dictionary with one for each result.  Anything else goes to `_miss`, before anything is written.
+    arrays `numpy.ndarray` or all `torch.Tensor` (or `Parameter`) on the host, or all tensors on the entry's
+    device, of its types and shapes, dense, aligned (to 16 bytes on a device), buffers writable and apart
+    from every other array.  `out=` is a buffer, a tuple of them, or a dictionary with one for each result.
+    Anything else goes to `_miss`, before anything is written.
     """
 
     def _add(self, entry: Entry, /) -> None:
@@ -103,6 +125,31 @@ def from_dlpack(capsule: object) -> tuple[npt.NDArray[Any], int, int]:
 
     BufferError for tensors outside host memory or of other types, TypeError for other capsules.
     """
+
+def describe_dlpack(
+    capsule: object,
+) -> tuple[int, tuple[int, ...], tuple[int, ...], int, int, int, int, int, bool]:
+    """(address, shape, strides in bytes, code, bits, lanes, device type, device id, read only) of the
+    tensor in an unused DLPack capsule, which keeps it.  BufferError and TypeError as `from_dlpack`; any
+    device will do.
+    """
+
+def to_dlpack(
+    address: int,
+    shape: tuple[int, ...],
+    code: int,
+    bits: int,
+    device_type: int,
+    device_id: int,
+    owner: object,
+    versioned: bool,
+    read_only: bool,
+) -> object:
+    """A DLPack capsule, of 1.0 or of before, over dense row-major memory that `owner` keeps."""
+
+def watch_records(words: npt.NDArray[np.int64], used: int) -> None:
+    """Look into the first `used` rows of error records, 32 words each, before each call on a device: where
+    one is set, the call goes to `_miss`.  The array is kept until `used` is 0."""
 
 def empty(shape: Sequence[int], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
     """What `np.empty` makes.  From 1 MiB on the array's own memory comes from the pool of results: 64-byte

@@ -24,10 +24,11 @@ from tc.lang.syntax import Def
 from tc.lang.type_variables import BOUNDS, binding_from, entry_of, mentions_variables
 from tc.open_kernel import Make, OpenKernel
 from tc.options import Dynamic, Options
+from tc.pipeline.devices import HasDevices
 from tc.pipeline.front import Front, Variant, front
 from tc.polymorphic import PolymorphicKernel, argument_kind
 from tc.range_table import Range
-from tc.registry import Availability, availability, get
+from tc.registry import Availability, availability, get, loaded
 from tc.registry import names as backend_names
 from tc.runtime import dispatch
 from tc.runtime.arrays import numpy_dtype
@@ -36,7 +37,17 @@ from tc.support.reproducer import reporting
 
 _FRONTS: CompileCache[Front] = CompileCache(256)
 
-__all__ = ["Compiled", "Kernel", "Range", "backends", "compile", "compile_source", "define", "interpret"]
+__all__ = [
+    "Compiled",
+    "Kernel",
+    "Range",
+    "backends",
+    "compile",
+    "compile_source",
+    "define",
+    "interpret",
+    "synchronize",
+]
 
 
 def compile(
@@ -55,8 +66,9 @@ def compile(
     Parses, checks and infers at once, so an invalid source fails here; machine code is made at the first
     call with new sizes, or now for `sizes` (which also holds specialised scalars), or for each of several in
     a list.  `backend=None` chooses by where the arrays live.  `checks="safe"` checks data-dependent
-    subscripts when the kernel runs, `"none"` trusts them; with `"drop"` a scatter leaves out what lies
-    outside its tensor.
+    subscripts when the kernel runs; on a device an error is raised by the next call or `tc.synchronize()`,
+    and with `"sync"` by the call itself.  `"none"` trusts them; with `"drop"` a scatter leaves out what
+    lies outside its tensor.
 
     `dynamic`: sizes whose every value one kernel serves, or a mapping from them to typical values, for which
     it is made fastest; without one, the first call's size rounded up to a power of two, and at least 64.
@@ -123,9 +135,11 @@ def compile_source(
     for what, value in (("backend", backend), ("entry", entry)):
         if value is not None:
             _expect(what, value, str, f"pass a name, or None: {what} is then chosen")
-    if checks not in ("safe", "drop", "none"):
+    if checks not in ("safe", "sync", "drop", "none"):
         raise ArgumentError(
-            f"checks={checks!r} is not valid", code="TC0511", help='checks is "safe", "drop" or "none"'
+            f"checks={checks!r} is not valid",
+            code="TC0511",
+            help='checks is "safe", "sync", "drop" or "none"',
         )
     if lang not in ("tc", "sac"):
         raise ArgumentError(
@@ -253,6 +267,14 @@ def checked_front(source: Source, entry: str | None, lang: str = "tc", known: Kn
             return front(source, entry, lang, known)
 
     return _FRONTS.get((source.text, source.name, entry, lang, known), make)
+
+
+def synchronize() -> None:
+    """Wait for all that kernels do on devices, and raise what went wrong there: BoundsError for an index out
+    of range, BackendError if a device failed."""
+    for backend in loaded():
+        if isinstance(backend, HasDevices):
+            backend.devices.synchronize()
 
 
 def backends() -> dict[str, Availability]:

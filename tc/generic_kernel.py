@@ -13,7 +13,7 @@ from tc.kernel import Kernel
 from tc.lang import syntax as s
 from tc.lang.type_variables import Known, binding_from, check_bound, unbound
 from tc.open_kernel import Make, OpenKernel
-from tc.runtime import arrays
+from tc.runtime.device_arrays import element_type
 
 
 class GenericKernel(OpenKernel):
@@ -51,7 +51,7 @@ class GenericKernel(OpenKernel):
 
 
 def _viewed(value: Any, p: s.Param) -> DType:
-    return arrays.view(value, p.name, p.span).dtype
+    return element_type(value, p.name, p.span)
 
 
 def binding_of(

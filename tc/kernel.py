@@ -15,15 +15,14 @@ from tc.cache.memory import CompileCache
 from tc.compiled import Compiled
 from tc.dtypes import DType
 from tc.errors import ArgumentError, BackendError, Source, Warning
-from tc.failures import failure
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.ir.specialize import require
+from tc.kernel_devices import KernelDevices
 from tc.kernel_options import TunedOptions
 from tc.kernel_signature import (
     boxes_of,
     definition,
-    foreign_integers,
     origins,
     python_signature,
     same_types,
@@ -35,6 +34,7 @@ from tc.kernel_tools import KernelTools
 from tc.lang import resolved as r
 from tc.lang.notations import Known
 from tc.options import Dynamic, Options, read_dynamic, typical_size
+from tc.pipeline.devices import Devices, HasDevices
 from tc.pipeline.front import Built, Front, Variant, build, specialize, unforeseen
 from tc.pipeline.load import load_or_compile
 from tc.pipeline.pass_manager import recording
@@ -81,7 +81,7 @@ class Request:
     known: Known = ()
 
 
-class Kernel(KernelTools, _native.Dispatcher):
+class Kernel(KernelTools, KernelDevices):
     """A compiled def.  Call it with arrays in parameter order or by name, results optionally in `out=`.
 
     Machine code is made per sizes (but for dynamic ones), types and specialised scalars at the first such
@@ -99,7 +99,10 @@ class Kernel(KernelTools, _native.Dispatcher):
     ) -> None:
         self._front = front
         self._backend_name = backend
+        self._asked_backend = backend
         self._chosen: Backend | None = None
+        self._devices: Devices | None = None
+        self._device_entries: dict[Any, _native.Entry] = {}
         self._options = options or Options()
         self._checks = checks
         chosen = outer_sizes(front) if dynamic is True else dynamic
@@ -333,6 +336,7 @@ class Kernel(KernelTools, _native.Dispatcher):
                 help="leave dynamic= away, or compile for cpu",
             )
         self._chosen = backend
+        self._devices = backend.devices if isinstance(backend, HasDevices) else None
         return backend
 
     def _typical(self, sizes: Mapping[str, int]) -> dict[str, int]:
@@ -416,14 +420,13 @@ class Kernel(KernelTools, _native.Dispatcher):
 
     @standard
     def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        bound = self._signature.bind(args, kwargs)
-        scalars = bound.integers(self._front.specialized)
-        accumulated = {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
-        given = frozenset(accumulated & bound.out.keys())
-        integers = foreign_integers(self._front, bound)
-        aliases = tuple(sorted(bound.aliases))
-        compiled, shapes, entry = self.ready(bound.sizes, scalars, integers, given, aliases)
-        reads = compiled.program.images if aliases else ()
+        elsewhere = self._for_devices(args, kwargs) if self._asked_backend is None else None
+        if elsewhere is not None:
+            return elsewhere(*args, **kwargs)
+        bound, (compiled, shapes, entry) = self._bound(args, kwargs)
+        reads = compiled.program.images if bound.aliases else ()
+        if bound.device is not None:
+            return self._launch(bound, compiled, shapes, reads)
         if entry is None:
             launcher = compiled.compiled
             assert isinstance(launcher, Launcher)
@@ -438,7 +441,7 @@ class Kernel(KernelTools, _native.Dispatcher):
             value, error = dispatch.call(bound, shapes, run, reads)
             # An entry that starts from the neutral element must not serve calls that pass a buffer, and one
             # that works in place none that does not.
-            if accumulated <= given and not aliases:
+            if self._accumulated <= bound.out.keys() and not bound.aliases:
                 self._add(entry)
         if error is not None:
             self._failed(compiled, error)
@@ -494,7 +497,3 @@ class Kernel(KernelTools, _native.Dispatcher):
             tuple(compiled.sizes[n] for n in compiled.program.sizes),
         )
         return compiled, shapes, entry
-
-    def _failed(self, owner: Compiled, error: _native.ErrorRecord) -> Any:
-        """Raise the error that a kernel recorded."""
-        raise failure(self.name, owner.backend, owner.program, owner.sizes, error)

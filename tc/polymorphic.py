@@ -12,6 +12,7 @@ from tc.kernel import Kernel
 from tc.lang.sac.program import Parameter
 from tc.open_kernel import Make, OpenKernel
 from tc.runtime import arrays
+from tc.runtime.device_arrays import element_type, on_device, rank
 
 
 class PolymorphicKernel(OpenKernel):
@@ -129,5 +130,7 @@ def argument_kind(value: object, p: Parameter) -> tuple[int, DType]:
     if isinstance(value, np.generic):
         array = cast("np.ndarray[Any, Any]", np.asarray(cast("Any", value)))
         return 0, arrays.view(array, p.name, p.span).dtype
+    if on_device(value):
+        return rank(value), element_type(value, p.name, p.span)
     found = arrays.view(value, p.name, p.span)
     return found.array.ndim, found.dtype

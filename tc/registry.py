@@ -12,7 +12,8 @@ from importlib.metadata import EntryPoint, entry_points
 from typing import cast
 
 from tc.errors import BackendError, BackendNotice, did_you_mean, warn
-from tc.pipeline.target import Availability, Backend, Runtime
+from tc.pipeline.devices import Runtime
+from tc.pipeline.target import Availability, Backend
 from tc.support import locks
 
 GROUP = "tc.backends"
@@ -64,7 +65,7 @@ def load(name: str) -> Backend:
 
 def runtime(name: str) -> Runtime:
     """The module `runtime` beside a backend, which runs its exported kernels without a compiler
-    (`tc.pipeline.target.Runtime`).
+    (`tc.pipeline.devices.Runtime`).
 
     Raises BackendError: TC0801 for a name that no installed package has, TC0803 where loading it fails.
     """
@@ -83,6 +84,12 @@ def runtime(name: str) -> Runtime:
             code="TC0803",
             help=f"install what it needs: pip install 'tensor-comprehensions[{name}]'",
         ) from error
+
+
+def loaded() -> tuple[Backend, ...]:
+    """The backends that have been used."""
+    with _lock:
+        return tuple(_loaded.values())
 
 
 def availability(name: str) -> Availability:

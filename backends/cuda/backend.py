@@ -16,8 +16,8 @@ from tc.pipeline.target import Availability, Exported
 
 from ..gpu import tuning
 from ..gpu.compiled import GPU_OPTIONS, Compiled
+from ..gpu.interface import Interface
 from ..gpu.passes import start
-from ..gpu.run import Interface
 from ..gpu.stored import Restored, facts_of
 from ..gpu.target import PRESETS, Target, of_architecture, with_overrides
 from . import device, nvrtc, runtime
@@ -32,6 +32,7 @@ class Backend:
     name = "cuda"
     options_used: frozenset[str] = GPU_OPTIONS | {"isa"}
     dynamic_sizes = True
+    devices = device.CudaDevices()
 
     def available(self) -> Availability:
         compiler = nvrtc.availability()

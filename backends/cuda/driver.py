@@ -8,11 +8,54 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+
+# After one of these the context fails in every call, until the process ends.
+STICKY = frozenset(
+    f"CUDA_ERROR_{name}"
+    for name in (
+        "ILLEGAL_ADDRESS",
+        "LAUNCH_FAILED",
+        "LAUNCH_TIMEOUT",
+        "ILLEGAL_INSTRUCTION",
+        "MISALIGNED_ADDRESS",
+        "INVALID_ADDRESS_SPACE",
+        "INVALID_PC",
+        "HARDWARE_STACK_ERROR",
+        "ASSERT",
+        "ECC_UNCORRECTABLE",
+        "NVLINK_UNCORRECTABLE",
+        "DEVICE_UNAVAILABLE",
+        "CONTEXT_IS_DESTROYED",
+        "MPS_CLIENT_TERMINATED",
+        "EXTERNAL_DEVICE",
+        "UNKNOWN",
+    )
+)
+CAPTURE = "CUDA_ERROR_STREAM_CAPTURE_"  # how the statuses begin that a capture gives
+TOO_OLD = frozenset(
+    f"CUDA_ERROR_{name}"
+    for name in ("NO_BINARY_FOR_GPU", "UNSUPPORTED_PTX_VERSION", "INVALID_PTX", "JIT_COMPILER_NOT_FOUND")
+)
 
 
 class DriverError(Exception):
-    """The driver refuses a call, or reports a failure of an earlier one."""
+    """The driver refuses a call, or reports a failure of an earlier one.
+
+    `status` is the name of the driver's result, such as CUDA_ERROR_ILLEGAL_ADDRESS; empty if it is not known.
+    """
+
+    def __init__(self, text: str, status: str = "") -> None:
+        super().__init__(text)
+        self.status = status
+
+    @property
+    def sticky(self) -> bool:
+        """Whether the context is lost with it."""
+        return self.status in STICKY
 
 
 class OutOfMemory(DriverError):
@@ -22,8 +65,10 @@ class OutOfMemory(DriverError):
 class Driver(Protocol):
     """The driver, with a device in its primary context, which PyTorch and others share.
 
-    Calls but `entered`, `name` and `arch` are made inside `entered()`.  Each may raise DriverError.  Copies
-    wait for what they copy; launches do not wait.  `stream` is a handle, 0 for the default stream.
+    Calls but `entered`, `name`, `arch` and `number` are made inside `entered()`.  Each may raise DriverError.
+    Streams are handles, 0 for the default stream; addresses, events and graphs are the driver's own.
+    `upload` and `download` wait for what they copy; nothing else waits, but for what begins with
+    `synchronize`.
     """
 
     @property
@@ -36,12 +81,22 @@ class Driver(Protocol):
         """Of the device, such as sm_90."""
         ...
 
+    @property
+    def number(self) -> int:
+        """Of the device, as the driver counts."""
+        ...
+
+    @property
+    def package(self) -> str:
+        """What the driver is called by."""
+        ...
+
     def entered(self) -> AbstractContextManager[None]:
         """Make the device's context that of the calling thread."""
         ...
 
     def load(self, image: bytes) -> Any:
-        """A module of a cubin."""
+        """A module of a cubin, or of PTX that ends in a zero byte."""
         ...
 
     def function(self, module: Any, name: str, dynamic_shared: int) -> Any:
@@ -65,9 +120,80 @@ class Driver(Protocol):
     def launch(
         self, function: Any, arguments: Sequence[Any], blocks: int, threads: int, shared: int, stream: int = 0
     ) -> None:
-        """Arguments are buffers and NumPy scalars."""
+        """Arguments are buffers, addresses and NumPy scalars."""
         ...
 
     def synchronize(self) -> None:
         """Wait for all launches."""
         ...
+
+    def entries(self) -> tuple[int, int, int, int] | None:
+        """The addresses of cuCtxPushCurrent, cuCtxPopCurrent and cuLaunchKernel, and the context; None where
+        functions of a module are no handles of the driver."""
+        ...
+
+    def refused(self, status: int) -> None:
+        """Raise the error of a status that one of these gave."""
+        ...
+
+    # ---- streams and events
+
+    def stream(self) -> int:
+        """A new stream, which is not ordered with the default one."""
+        ...
+
+    def synchronize_stream(self, stream: int) -> None: ...
+
+    def event(self) -> Any:
+        """A new event, without time."""
+        ...
+
+    def record(self, event: Any, stream: int) -> None: ...
+
+    def wait(self, stream: int, event: Any) -> None:
+        """What is put on the stream from now on runs after what the event recorded."""
+        ...
+
+    def done(self, event: Any) -> bool:
+        """Whether what the event recorded has run."""
+        ...
+
+    def destroy_event(self, event: Any) -> None: ...
+
+    # ---- memory in the order of a stream
+
+    def allocate_on(self, size: int, stream: int) -> int:
+        """The address of `size` bytes, at least 1, aligned to 256, for what comes later on the stream."""
+        ...
+
+    def free_on(self, address: int, stream: int) -> None:
+        """Give it back once the stream has come here."""
+        ...
+
+    def pinned(self, size: int) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], int]:
+        """Zeroed host memory that kernels can write, for ever, and its address for them."""
+        ...
+
+    def device_of(self, address: int) -> int | None:
+        """The number of the device that has this memory; None for an address of no device."""
+        ...
+
+    def memory(self) -> tuple[int, int]:
+        """Bytes that are free, and that there are."""
+        ...
+
+    # ---- graphs
+
+    def capturing(self, stream: int) -> bool:
+        """Whether what is put on the stream goes into a graph."""
+        ...
+
+    def begin_capture(self, stream: int) -> None: ...
+
+    def end_capture(self, stream: int) -> Any:
+        """What was put on the stream since, ready to be launched."""
+        ...
+
+    def launch_graph(self, graph: Any, stream: int) -> None: ...
+
+    def destroy_graph(self, graph: Any) -> None: ...

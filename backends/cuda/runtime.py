@@ -17,12 +17,16 @@ from . import device
 _TARGET = re.compile(r"(sm|compute)_(\d+)(\d)([af]?)")
 
 
-def choose(targets: Sequence[str], name: str) -> int:
-    """Which of some targets is for the device: the best machine code, else the latest PTX.
+devices = device.CudaDevices()
+
+
+def choose(targets: Sequence[str], name: str, number: int | None = None) -> int:
+    """Which of some targets is for a device, by default that of the setting `TC_CUDA_DEVICE`: the best
+    machine code, else the latest PTX.
 
     Raises BackendError: TC0815 without a device, TC0830 where nothing is for it.
     """
-    driver = device.find()
+    driver = device.find(number)
     best = max(range(len(targets)), key=lambda k: _rank(targets[k], driver.arch), default=None)
     if best is None or _rank(targets[best], driver.arch) < 0:
         raise BackendError(

@@ -7,13 +7,14 @@ Buffers are addresses, so that those of other libraries can be passed as well.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from .driver import DriverError, OutOfMemory
+from .streams import Streams, check
 
 
 def _module() -> Any:
@@ -22,42 +23,31 @@ def _module() -> Any:
     return driver
 
 
-def _check(cu: Any, found: tuple[Any, ...]) -> Any:
-    """What a call returns besides its status: nothing, one value, or a tuple.  Raises DriverError."""
-    status, *values = found
-    if status == cu.CUresult.CUDA_SUCCESS:
-        return values[0] if len(values) == 1 else tuple(values)
-    text = getattr(status, "name", str(status))
-    known, described = cu.cuGetErrorString(status)
-    if known == cu.CUresult.CUDA_SUCCESS and described:
-        text += f", {described.decode()}"
-    if status == cu.CUresult.CUDA_ERROR_OUT_OF_MEMORY:
-        raise OutOfMemory(text)
-    raise DriverError(text)
-
-
 def count() -> int:
     """The number of devices.  Raises DriverError, or ImportError or OSError where there is no driver."""
     cu = _module()
     try:
-        _check(cu, cu.cuInit(0))
+        check(cu, cu.cuInit(0))
     except RuntimeError as error:  # cuda-bindings finds no library of the driver
         raise OSError(" ".join(str(error).split())) from error
-    return _check(cu, cu.cuDeviceGetCount())
+    return check(cu, cu.cuDeviceGetCount())
 
 
-class BindingsDriver:
+class BindingsDriver(Streams):
     """See `.driver.Driver`."""
+
+    package = "cuda-bindings"
 
     def __init__(self, number: int) -> None:
         """A device after `count`.  Raises DriverError if its context cannot be made."""
-        self._cu = cu = _module()
-        self._device = _check(cu, cu.cuDeviceGet(number))
-        self._context = _check(cu, cu.cuDevicePrimaryCtxRetain(self._device))
+        self.number = number
+        self._cu = self._raw = cu = _module()
+        self._device = self._device_handle = check(cu, cu.cuDeviceGet(number))
+        self._context = check(cu, cu.cuDevicePrimaryCtxRetain(self._device))
 
     @property
     def name(self) -> str:
-        raw = _check(self._cu, self._cu.cuDeviceGetName(128, self._device))
+        raw = check(self._cu, self._cu.cuDeviceGetName(128, self._device))
         return raw.split(b"\0")[0].decode()
 
     @property
@@ -74,42 +64,42 @@ class BindingsDriver:
 
     def attribute(self, which: Any) -> int:
         """An attribute of the device, by its member of CUdevice_attribute."""
-        return int(_check(self._cu, self._cu.cuDeviceGetAttribute(which, self._device)))
+        return int(check(self._cu, self._cu.cuDeviceGetAttribute(which, self._device)))
 
     @contextmanager
     def entered(self) -> Generator[None]:
-        _check(self._cu, self._cu.cuCtxPushCurrent(self._context))
+        check(self._cu, self._cu.cuCtxPushCurrent(self._context))
         try:
             yield
         finally:
             self._cu.cuCtxPopCurrent()
 
     def load(self, image: bytes) -> Any:
-        return _check(self._cu, self._cu.cuModuleLoadData(image))
+        return check(self._cu, self._cu.cuModuleLoadData(image))
 
     def function(self, module: Any, name: str, dynamic_shared: int) -> Any:
         cu = self._cu
-        found = _check(cu, cu.cuModuleGetFunction(module, name.encode()))
+        found = check(cu, cu.cuModuleGetFunction(module, name.encode()))
         if dynamic_shared:  # above the limit without this attribute
             which = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-            _check(cu, cu.cuFuncSetAttribute(found, which, dynamic_shared))
+            check(cu, cu.cuFuncSetAttribute(found, which, dynamic_shared))
         return found
 
     def allocate(self, size: int) -> int:
-        return int(_check(self._cu, self._cu.cuMemAlloc(size)))
+        return int(check(self._cu, self._cu.cuMemAlloc(size)))
 
     def free(self, buffer: int) -> None:
-        _check(self._cu, self._cu.cuMemFree(buffer))
+        check(self._cu, self._cu.cuMemFree(buffer))
 
     def upload(self, buffer: int, content: Any) -> None:
-        _check(self._cu, self._cu.cuMemcpyHtoD(buffer, content.ctypes.data, content.nbytes))
+        check(self._cu, self._cu.cuMemcpyHtoD(buffer, content.ctypes.data, content.nbytes))
 
     def download(self, content: Any, buffer: int) -> None:
-        _check(self._cu, self._cu.cuMemcpyDtoH(content.ctypes.data, buffer, content.nbytes))
+        check(self._cu, self._cu.cuMemcpyDtoH(content.ctypes.data, buffer, content.nbytes))
 
     def fill(self, buffer: int, byte: int, size: int) -> None:
         """Set `size` bytes."""
-        _check(self._cu, self._cu.cuMemsetD8(buffer, byte, size))
+        check(self._cu, self._cu.cuMemsetD8(buffer, byte, size))
 
     def launch(
         self, function: Any, arguments: Sequence[Any], blocks: int, threads: int, shared: int, stream: int = 0
@@ -129,10 +119,22 @@ class BindingsDriver:
             function, blocks, 1, 1, threads, 1, 1, shared, stream, arguments.addresses.ctypes.data, 0
         )
         if found[0] != cu.CUresult.CUDA_SUCCESS:
-            _check(cu, found)
+            check(cu, found)
+
+    def entries(self) -> tuple[int, int, int, int] | None:
+        try:
+            library = ctypes.CDLL("libcuda.so.1")  # which the module has loaded
+        except OSError:
+            return None
+        names = "cuCtxPushCurrent_v2", "cuCtxPopCurrent_v2", "cuLaunchKernel"
+        push, pop, launch = (ctypes.cast(getattr(library, n), ctypes.c_void_p).value or 0 for n in names)
+        return push, pop, launch, int(self._context)
+
+    def refused(self, status: int) -> None:
+        check(self._cu, (self._cu.CUresult(status),))
 
     def synchronize(self) -> None:
-        _check(self._cu, self._cu.cuCtxSynchronize())
+        check(self._cu, self._cu.cuCtxSynchronize())
 
 
 class Packed:

@@ -2,7 +2,8 @@
 # pyright: reportMissingTypeStubs=false, reportMissingImports=false
 """The CUDA driver by pycuda, which builds with an installed CUDA toolkit; the only module that imports it.
 
-pycuda has a stack of contexts for each thread, on which a call pushes the context and pops it.
+pycuda has a stack of contexts for each thread, on which a call pushes the context and pops it.  Streams,
+graphs and memory in the order of streams are the driver's own functions (`entries.py`), in the same context.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from .driver import DriverError, OutOfMemory
+from .entries import Entries
+from .streams import Streams, check
 
 
 def _module() -> Any:
@@ -23,14 +28,29 @@ def _module() -> Any:
     return cu
 
 
+# pycuda's errors have what the driver says, and not the name of the result.
+_STATUS = {
+    "out of memory": "CUDA_ERROR_OUT_OF_MEMORY",
+    "illegal memory access": "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "misaligned address": "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "unspecified launch failure": "CUDA_ERROR_LAUNCH_FAILED",
+    "launch timed out": "CUDA_ERROR_LAUNCH_TIMEOUT",
+    "illegal instruction": "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "uncorrectable ECC": "CUDA_ERROR_ECC_UNCORRECTABLE",
+    "no kernel image": "CUDA_ERROR_NO_BINARY_FOR_GPU",
+    "stream is capturing": "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED",
+}
+
+
 @contextmanager
 def _errors(cu: Any) -> Generator[None]:
     try:
         yield
-    except cu.MemoryError as error:
-        raise OutOfMemory(str(error)) from error
     except cu.Error as error:
-        raise DriverError(str(error)) from error
+        text = str(error)
+        status = next((s for part, s in _STATUS.items() if part in text), "")
+        kind = OutOfMemory if isinstance(error, cu.MemoryError) else DriverError
+        raise kind(text, status) from error
 
 
 def count() -> int:
@@ -41,11 +61,14 @@ def count() -> int:
         return int(cu.Device.count())
 
 
-class PycudaDriver:
+class PycudaDriver(Streams):
     """See `.driver.Driver`."""
 
-    def __init__(self, cu: Any, device: Any, context: Any) -> None:
+    package = "pycuda"
+
+    def __init__(self, cu: Any, device: Any, context: Any, number: int = 0, raw: Any = None) -> None:
         self._cu, self._device, self._context = cu, device, context
+        self._raw, self._device_handle, self.number = raw, number, number
 
     @staticmethod
     def of(number: int) -> PycudaDriver:
@@ -53,7 +76,7 @@ class PycudaDriver:
         cu = _module()
         with _errors(cu):
             device = cu.Device(number)
-            return PycudaDriver(cu, device, device.retain_primary_context())
+            return PycudaDriver(cu, device, device.retain_primary_context(), number, Entries())
 
     @property
     def name(self) -> str:
@@ -101,7 +124,14 @@ class PycudaDriver:
         self, function: Any, arguments: Sequence[Any], blocks: int, threads: int, shared: int, stream: int = 0
     ) -> None:
         on = {"stream": self._cu.ExternalStream(stream)} if stream else {}
-        function(*arguments, grid=(blocks, 1), block=(threads, 1, 1), shared=shared, **on)
+        given = [np.uintp(a) if type(a) is int else a for a in arguments]
+        function(*given, grid=(blocks, 1), block=(threads, 1, 1), shared=shared, **on)
+
+    def entries(self) -> tuple[int, int, int, int] | None:
+        return None  # functions are objects of pycuda's
+
+    def refused(self, status: int) -> None:
+        check(self._raw, (self._raw.status_of(status),))
 
     def synchronize(self) -> None:
         self._context.synchronize()

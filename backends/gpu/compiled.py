@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,8 +15,9 @@ from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_lines, nest_text
 from tc.pipeline.target import stage_text
 
+from .interface import Interface
+from .launched import Functions, Launched
 from .passes import Lowered
-from .run import Array, Interface, Record
 from .stored import facts_of
 
 GPU_OPTIONS = frozenset(
@@ -39,20 +40,6 @@ GPU_OPTIONS = frozenset(
 )
 
 
-class Functions(Protocol):
-    """The kernels of a module, loaded on a device."""
-
-    def run(
-        self,
-        interface: Interface,
-        kernels: Sequence[Kernel],
-        inputs: Sequence[Array],
-        outputs: Sequence[Array],
-    ) -> Record | None:
-        """See `.run.run`.  Raises BackendError: TC0810 if the device fails, TC0815 without a device."""
-        ...
-
-
 @runtime_checkable
 class WithImage(Protocol):
     """Functions that are machine code before they are loaded."""
@@ -61,7 +48,7 @@ class WithImage(Protocol):
 
 
 @dataclass(frozen=True)
-class Compiled:
+class Compiled(Launched):
     """Kernels that `run` launches one after the other; there is no address to call.
 
     `stages` are texts that only this backend has; `resources` are the registers and memory of each kernel,
@@ -120,12 +107,9 @@ class Compiled:
         facts = facts_of(self.interface, self.module.kernels, self.notices)
         return disk.pack(facts, self.functions.cubin)
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:
-        """Copy dense arrays in signature order to the device, launch, copy the results back.
-
-        Returns the record of a failed check or a failed allocation, as `_native.Entry.run` does.
-        """
-        return self.functions.run(self.interface, self.module.kernels, inputs, outputs)
+    def steps(self) -> tuple[Kernel, ...]:
+        """What is launched, in order."""
+        return self.module.kernels
 
 
 def _traced(module: Module) -> str:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
 from tc.codegen.gpu_module import Argument, Kernel
 from tc.codegen.numerics import ERROR_WORDS
-from tc.errors import BackendError
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import Expr, Variable
-from tc.ir.loops import MOST_BLOCKS
-from tc.ir.program import Program
+
+from .interface import Interface
+from .plan import launches
 
 Array = np.ndarray[Any, Any]
 # As of `_native.Entry.run`: the number of the failed check (-1: none, the device failed), the subscript or
@@ -41,31 +38,6 @@ class Session(Protocol):
     def launch(self, function: Any, arguments: Sequence[Any], blocks: int, kernel: Kernel) -> None: ...
 
     def free(self, buffer: Any) -> None: ...
-
-
-@dataclass(frozen=True)
-class Interface:
-    """The parameters and outputs of a call, in order, as the program had them before loops were collapsed.
-
-    `inout` are the outputs that are read, too; `sizes` has the array and the dimension of each symbolic size;
-    `workspace` is in bytes.
-    """
-
-    name: str
-    params: tuple[str, ...]
-    outputs: tuple[str, ...]
-    inout: frozenset[str]
-    sizes: Mapping[str, tuple[str, int]]
-    workspace: Expr
-
-    @staticmethod
-    def of(program: Program, workspace: Expr) -> Interface:
-        params = (*program.params, *program.outputs)
-        boxes = {b.name: b.box for b in program.buffers}
-        extents = [(n, d, r.extent) for n in params for d, r in enumerate(boxes.get(n, ()))]
-        sizes = {e.name: (n, d) for n, d, e in reversed(extents) if isinstance(e, Variable)}
-        inout = frozenset(b.name for b in program.buffers if b.role == "output" and b.inout)
-        return Interface(program.name, params, tuple(program.outputs), inout, sizes, workspace)
 
 
 def run(
@@ -101,9 +73,7 @@ def run(
                 read = a.name not in interface.outputs or a.name in interface.inout
                 return buffer(a, array.nbytes, array if read else None)
             case "scalar":
-                bits = given[a.name].reshape(1)
-                narrow = bits.dtype.itemsize <= 2 or bits.dtype.kind == "b"
-                return (bits.view(f"u{bits.dtype.itemsize}") if narrow else bits)[0]
+                return scalar_value(given[a.name])
             case "size":
                 return np.int64(sizes[a.name])
             case "error":
@@ -111,32 +81,10 @@ def run(
             case "workspace":
                 return buffer(a, evaluate(interface.workspace, sizes))
 
-    def launch(kernel: Kernel, function: Any) -> None:
-        blocks = evaluate(kernel.blocks, sizes)
-        if blocks > MOST_BLOCKS:
-            raise BackendError(
-                f"{interface.name}: a launch has {blocks} blocks, and {MOST_BLOCKS} are the most",
-                code="TC0810",
-                help="ask for larger tiles by the option tile, or for fewer blocks by the option blocks",
-            )
-        if blocks > 0:
-            session.launch(function, [value(a) for a in kernel.arguments], blocks, kernel)
-
-    def all_of(steps: Sequence[tuple[Kernel, Any]], depth: int) -> None:
-        """Launch kernels that stand in the same loops of the host down to a depth."""
-        for loop, group in itertools.groupby(steps, lambda x: x[0].loops[depth : depth + 1]):
-            inner = list(group)
-            if not loop:
-                for kernel, function in inner:
-                    launch(kernel, function)
-                continue
-            for n in range(evaluate(loop[0].trips, sizes)):
-                sizes[loop[0].counter] = n
-                all_of(inner, depth + 1)
-
     record = np.zeros(ERROR_WORDS, np.int64)
     try:
-        all_of(list(zip(kernels, functions, strict=True)), 0)
+        for k, blocks, _ in launches(interface, kernels, sizes):
+            session.launch(functions[k], [value(a) for a in kernels[k].arguments], blocks, kernels[k])
         if ("error", "") in buffers:
             session.download(_bytes(record), buffers["error", ""])
         if record[0] == 0:
@@ -146,11 +94,24 @@ def run(
     finally:
         for b in buffers.values():
             session.free(b)
-    if record[0] == 0:
+    return record_of(record)
+
+
+def scalar_value(array: Array) -> Any:
+    """A scalar as kernels take it: narrow types and bool as their bits."""
+    bits = array.reshape(1)
+    narrow = bits.dtype.itemsize <= 2 or bits.dtype.kind == "b"
+    return (bits.view(f"u{bits.dtype.itemsize}") if narrow else bits)[0]
+
+
+def record_of(words: Array) -> Record | None:
+    """What an error record says; None if no check has failed."""
+    if words[0] == 0:
         return None
-    number, subscript, count = (int(x) for x in record[:3])
-    point = tuple(int(x) for x in record[3 : 3 + count])
-    return number - 1, subscript, point, int(record[3 + count])
+    # A kernel sets the low half of the first word, to the number of the check + 1.
+    number, subscript, count = (int(x) for x in words[:3])
+    point = tuple(int(x) for x in words[3 : 3 + count])
+    return number - 1, subscript, point, int(words[3 + count])
 
 
 def _bytes(a: Array) -> Array:

@@ -5,31 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from tc.codegen.gpu_module import Argument, HostLoop, Kernel
 from tc.ir.expr import Expr
 from tc.ir.expr_json import from_json, to_json
 
-from .run import Array, Interface, Record
+from .interface import Interface
+from .launched import Functions, Launched
 
 _KINDS = frozenset(["array", "scalar", "size", "error", "workspace"])
 
 
-class Functions(Protocol):
-    """See `.compiled.Functions`."""
-
-    def run(
-        self,
-        interface: Interface,
-        kernels: Sequence[Kernel],
-        inputs: Sequence[Array],
-        outputs: Sequence[Array],
-    ) -> Record | None: ...
-
-
 @dataclass(frozen=True)
-class Restored:
+class Restored(Launched):
     """Kernels that were compiled before; `run` launches them, and there are no stages to show."""
 
     functions: Functions = field(repr=False)
@@ -44,9 +33,9 @@ class Restored:
         """In bytes."""
         return self.interface.workspace
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:
-        """As `.compiled.Compiled.run`."""
-        return self.functions.run(self.interface, self.kernels, inputs, outputs)
+    def steps(self) -> tuple[Kernel, ...]:
+        """What is launched, in order."""
+        return self.kernels
 
 
 def facts_of(interface: Interface, kernels: Sequence[Kernel], notices: Sequence[str] = ()) -> dict[str, Any]:

@@ -18,8 +18,8 @@ from tc.pipeline.target import Availability
 
 from ..gpu import tuning
 from ..gpu.compiled import GPU_OPTIONS, Compiled, Functions
+from ..gpu.interface import Interface
 from ..gpu.passes import GpuState, mapping, start, unmapped, with_loops
-from ..gpu.run import Interface
 from ..gpu.target import with_overrides
 from . import device
 

@@ -20,7 +20,8 @@ from tc.errors import BackendError, InternalError
 from tc.pipeline.target import Availability
 from tc.support import locks, settings
 
-from ..gpu.run import OUT_OF_MEMORY, Array, Interface, Record, run
+from ..gpu.interface import Interface
+from ..gpu.run import OUT_OF_MEMORY, Array, Record, run
 from ..gpu.target import GENERIC, Target
 
 _INSTALL = "pip install 'tensor-comprehensions[opencl]', which brings PoCL, a device on any CPU"

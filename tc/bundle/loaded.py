@@ -4,10 +4,10 @@ compiler."""
 from __future__ import annotations
 
 import os
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from tc import _native, registry
 from tc.bundle import library, processor
@@ -19,8 +19,10 @@ from tc.failures import out_of_range, stopped
 from tc.ir.evaluate import evaluate
 from tc.ir.expr_json import from_json
 from tc.ir.specialize import excluded
+from tc.pipeline.devices import DeviceCall, DeviceLauncher, Devices
 from tc.pipeline.target import Launcher
-from tc.runtime import dispatch
+from tc.runtime import device_call, dispatch
+from tc.runtime.device_arrays import on_device
 from tc.runtime.signature import Bound
 from tc.support import locks
 from tc.support.float_mode import standard
@@ -28,6 +30,7 @@ from tc.support.float_mode import standard
 _MOST = 1024  # calls of different sizes that are remembered
 _WIDE = 0x7FFFFFFF  # sizes beyond need indices of 64 bits
 _OTHER_TYPES = frozenset(["TC0411", "TC0503"])  # what another instance may accept
+_ON_DEVICES = "cuda"  # the backend of arrays that are on a device
 _SHOWN = 4  # kernels that a message lists
 
 
@@ -53,6 +56,15 @@ class _Loaded:
     code: Any  # what keeps it alive
 
 
+@dataclass(frozen=True)
+class _Launched:
+    """What the entries of `tc._native` keep, and who knows what the driver says of them."""
+
+    made: _Loaded
+    launcher: DeviceLauncher
+    number: int
+
+
 class Bundle(_native.Dispatcher):
     """The kernels of a bundle.  Call it with arrays in parameter order or by name, results optionally in
     `out=`, of sizes and types that it was exported for; others are an ArgumentError, code TC0530.
@@ -70,7 +82,10 @@ class Bundle(_native.Dispatcher):
         self.name = self._manifest.name
         self.source = self._manifest.source.text
         self.backend = self._chosen(backend)
+        self._asked = backend
+        self._elsewhere: Bundle | None = None
         self._ready: dict[Hashable, tuple[_Loaded, _native.Entry | Launcher]] = {}
+        self._device_entries: dict[Hashable, _native.Entry] = {}
         self._lock = locks.lock()
         self._kinds = [dispatch.result_type(i.signature) for i in self._manifest.instances]  # kept alive
         self._keep(_MOST)
@@ -90,13 +105,17 @@ class Bundle(_native.Dispatcher):
     def __reduce__(self) -> tuple[Any, ...]:
         return load, (self.path, self.backend)
 
-    def _chosen(self, backend: str | None) -> str:
+    def _backends(self) -> list[str]:
+        """The backends that all kernels have code for, the processor first."""
         kernels = [k for i in self._manifest.instances for k in i.kernels]
         names = dict.fromkeys(t.backend for k in kernels for t in k.targets)
         common = [n for n in names if all(any(t.backend == n for t in k.targets) for k in kernels)]
-        if not common:
+        return sorted(common, key=lambda n: (n != "cpu", n))
+
+    def _chosen(self, backend: str | None) -> str:
+        found = self._backends()
+        if not found:
             raise malformed(self.path, "no kernels")
-        found = sorted(common, key=lambda n: (n != "cpu", n))
         if backend is not None and backend not in found:
             raise BackendError(
                 f"the bundle of {self.name} has nothing for the backend '{backend}'",
@@ -104,6 +123,11 @@ class Bundle(_native.Dispatcher):
                 help=did_you_mean(backend, found) or f"it has code for {', '.join(found)}",
             )
         return found[0] if backend is None else backend
+
+    @cached_property
+    def _devices(self) -> Devices | None:
+        """Those of the backend, if it has any."""
+        return registry.runtime(self.backend).devices if self.backend == _ON_DEVICES else None
 
     # ---- what is in it
 
@@ -141,11 +165,17 @@ class Bundle(_native.Dispatcher):
 
     @standard
     def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if self._asked is None and self.backend != _ON_DEVICES and _somewhere(args, kwargs, on_device):
+            elsewhere = self._on_devices()
+            if elsewhere is not None:
+                return elsewhere(*args, **kwargs)
         number, bound = self._bound(args, kwargs)
         instance = self._manifest.instances[number]
         kernel = self._kernel(instance, bound)
         made, runs = self._prepared(number, kernel, bound)
         reads = kernel.images if bound.aliases else ()
+        if bound.device is not None:
+            return self._launch(instance, bound, made, runs, reads)
         if isinstance(runs, _native.Entry):
             entry = runs
 
@@ -164,12 +194,63 @@ class Bundle(_native.Dispatcher):
             self._failed(made, error)
         return value
 
+    def _on_devices(self) -> Bundle | None:
+        """The same bundle for the backend of devices; None if it has nothing for that."""
+        if self._elsewhere is None and _ON_DEVICES in self._backends():
+            self._elsewhere = Bundle(self.path, _ON_DEVICES)
+        return self._elsewhere
+
+    def _launch(
+        self, instance: Instance, bound: Bound, made: _Loaded, launcher: Any, reads: Collection[str]
+    ) -> Any:
+        """The slow call, on a device."""
+        wait = self._manifest.checks == "sync"
+
+        def failed(record: _native.ErrorRecord) -> Exception:
+            return self._error(made, record)
+
+        value, prepared = device_call.call(bound, made.shapes, launcher, reads, failed, self.name, wait)
+        if not wait and instance.accumulated <= bound.out.keys() and device_call.is_plain(bound, prepared):
+            entry = self._device_entry(bound, made, launcher, prepared.call)
+            if entry is not None:
+                self._add(entry)
+        return value
+
+    def _device_entry(
+        self, bound: Bound, made: _Loaded, launcher: DeviceLauncher, call: DeviceCall
+    ) -> _native.Entry | None:
+        """What `tc._native` launches for calls like this one; None where it cannot."""
+        key = (id(made), call.device.number, call.stream)
+        found = self._device_entries.get(key)
+        if found is not None:
+            return found
+        launches = launcher.launches(call)
+        if launches is None:
+            return None
+        entry = dispatch.make_entry(
+            bound.signature,
+            {n: a.dtype for n, a in bound.arrays.items()},
+            made.shapes,
+            made.kernel.scalars,
+            made.kernel.inout,
+            launches.device[3],
+            launches.workspace,
+            False,
+            _Launched(made, launcher, call.device.number),
+            (),
+            launches.device,
+        )
+        if len(self._device_entries) >= _MOST:
+            self._device_entries.clear()
+        self._device_entries[key] = entry
+        return entry
+
     def _bound(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[int, Bound]:
         """The instance whose types and ranks a call has, and its arguments."""
         first: Error | None = None
         for k, instance in enumerate(self._manifest.instances):
             try:
-                return k, instance.signature.bind(args, kwargs)
+                return k, instance.signature.bind(args, kwargs, self._devices)
             except Error as e:
                 if e.code not in _OTHER_TYPES:
                     raise
@@ -251,12 +332,13 @@ class Bundle(_native.Dispatcher):
     def _prepared(
         self, number: int, kernel: Kernel, bound: Bound
     ) -> tuple[_Loaded, _native.Entry | Launcher]:
-        key = (number, id(kernel), tuple(bound.sizes.values()))
+        device = None if bound.device is None else bound.device.number
+        key = (number, id(kernel), tuple(bound.sizes.values()), device)
         with self._lock:
             found = self._ready.get(key)
         if found is None:
             try:
-                found = self._prepare(self._manifest.instances[number], kernel, dict(bound.sizes))
+                found = self._prepare(self._manifest.instances[number], kernel, dict(bound.sizes), device)
             except (ValueError, TypeError, KeyError, OverflowError) as e:
                 if isinstance(e, Error):
                     raise
@@ -268,10 +350,10 @@ class Bundle(_native.Dispatcher):
         return found
 
     def _prepare(
-        self, instance: Instance, kernel: Kernel, sizes: Mapping[str, int]
+        self, instance: Instance, kernel: Kernel, sizes: Mapping[str, int], device: int | None
     ) -> tuple[_Loaded, _native.Entry | Launcher]:
         shapes = {n: tuple(max(0, evaluate(e, sizes)) for e in s) for n, s in kernel.shapes.items()}
-        target = self._target(kernel)
+        target = self._target(kernel, device)
         code = self._archive.payload(target.payload)
         if target.kind == "module":
             launcher = registry.runtime(self.backend).restored(self.name, target.facts, code)
@@ -297,23 +379,40 @@ class Bundle(_native.Dispatcher):
     def _targets(self, kernel: Kernel) -> tuple[Target, ...]:
         return tuple(t for t in kernel.targets if t.backend == self.backend)
 
-    def _target(self, kernel: Kernel) -> Target:
-        """The code that is for this machine; BackendError, code TC0830, if none is."""
+    def _target(self, kernel: Kernel, device: int | None = None) -> Target:
+        """The code for this machine, or for the device of a number; BackendError, code TC0830, if there is
+        none."""
         found = self._targets(kernel)
         if found[0].kind == "library":
             machine = self._manifest.libraries[found[0].payload].machine
             return processor.choose(found, machine, self.name)
         names = [t.name for t in found]
-        return found[registry.runtime(self.backend).choose(names, self.name)]
+        return found[registry.runtime(self.backend).choose(names, self.name, device)]
 
-    def _failed(self, owner: _Loaded, error: _native.ErrorRecord) -> Any:
-        """Raise the error that a kernel recorded."""
+    def _failed(self, owner: _Loaded | _Launched, error: _native.ErrorRecord) -> Any:
+        """Raise the error that a kernel recorded, or what refused to launch it."""
+        if isinstance(owner, _Launched):
+            owner.launcher.refused(owner.number, self.name, error[1])
+            owner = owner.made
+        raise self._error(owner, error)
+
+    def _error(self, owner: _Loaded, error: _native.ErrorRecord) -> Error:
+        """The error that a kernel recorded."""
         number, value, _, dim = error
         if number < 0:
-            raise stopped(self.name, owner.backend, value)
+            return stopped(self.name, owner.backend, value)
         found = owner.kernel.checked[number]
         along = None if found.box is None else found.box[dim]
-        raise out_of_range(found.site, along, owner.sizes, error)
+        return out_of_range(found.site, along, owner.sizes, error)
+
+
+def _somewhere(args: Sequence[Any], kwargs: Mapping[str, Any], holds: Callable[[object], bool]) -> bool:
+    """Whether a property holds of an argument or a buffer of a call."""
+    out = kwargs.get("out")
+    if isinstance(out, Mapping):
+        out = tuple(cast("Mapping[str, Any]", out).values())
+    buffers = cast("tuple[Any, ...]", out) if isinstance(out, tuple) else (out,)
+    return any(map(holds, (*args, *kwargs.values(), *buffers)))
 
 
 def _selects(kernel: Kernel, values: Mapping[str, int]) -> bool:

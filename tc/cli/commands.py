@@ -273,9 +273,11 @@ def _relocated(d: Error | Warning, source: Source) -> Error | Warning:
 def diagnose() -> dict[str, Any]:
     """Versions, backends, and the command that installs what is missing."""
     from tc import __version__
-    from tc.registry import availability, names
+    from tc.pipeline.devices import HasDevices
+    from tc.registry import availability, load, names
 
-    packages = ["numpy", "halide", "islpy", "lark", "llvmlite", "torch", "jax", "pycuda", "pyopencl"]
+    cuda = ["cupy", "cuda-bindings", "nvidia-cuda-nvrtc-cu12", "pycuda"]
+    packages = ["numpy", "halide", "islpy", "lark", "llvmlite", "torch", "jax", *cuda, "pyopencl"]
     backends: dict[str, Any] = {}
     for name in names():
         state = availability(name)
@@ -285,6 +287,9 @@ def diagnose() -> dict[str, Any]:
             "reason": state.reason,
             "remedy": state.remedy,
         }
+        backend = load(name) if state.ok or state.compiles else None
+        if isinstance(backend, HasDevices):
+            backends[name]["devices"] = backend.devices.describe()
     return {
         "tc": __version__,
         "python": platform.python_version(),

@@ -337,9 +337,11 @@ def _doctor(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     if not args.json:
         print(f"tc {report['tc']} on Python {report['python']}, {report['machine']}")
         for name, version in report["packages"].items():
-            print(f"  {name:<14} {version or 'not installed'}")
+            print(f"  {name:<22} {version or 'not installed'}")
         for name, state in report["backends"].items():
             print(f"backend {name:<10} {_state(state)}")
+            for line in state.get("devices", ()):
+                print(f"{'':18} {line}")
     return 0, report
 
 

@@ -136,14 +136,14 @@ bool read_all(PyObject *items, std::vector<Spec> *out, Read read) {
 
 PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
   static const char *names[] = {"address", "inputs",     "outputs", "workspace", "release_gil", "result_type",
-                                "owner",   "parameters", "results", "sizes",     nullptr};
+                                "owner",   "parameters", "results", "sizes",     "device",      nullptr};
   PyObject *address_object, *inputs, *outputs, *result_type = Py_None, *owner = Py_None;
-  PyObject *parameters = Py_None, *results = Py_None, *sizes = nullptr;
+  PyObject *parameters = Py_None, *results = Py_None, *sizes = nullptr, *device = Py_None;
   Py_ssize_t workspace = 0;
   int release_gil = 1;
-  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|npOOOOO:Entry", const_cast<char **>(names),
+  if (!PyArg_ParseTupleAndKeywords(args, kwargs, "OOO|npOOOOOO:Entry", const_cast<char **>(names),
                                    &address_object, &inputs, &outputs, &workspace, &release_gil, &result_type,
-                                   &owner, &parameters, &results, &sizes))
+                                   &owner, &parameters, &results, &sizes, &device))
     return nullptr;
   void *address = PyLong_AsVoidPtr(address_object);
   if (!address) {
@@ -171,6 +171,10 @@ PyObject *entry_new(PyTypeObject *type, PyObject *args, PyObject *kwargs) {
       return nullptr;
   } catch (const std::bad_alloc &) {
     return PyErr_NoMemory();
+  }
+  if (device != Py_None) {
+    data->device.reset(read_device(device, data->inputs.size() + data->outputs.size()));
+    if (!data->device) return nullptr;
   }
   if (data->outputs.empty()) {
     PyErr_SetString(PyExc_ValueError, "a kernel has at least one output");
@@ -226,6 +230,11 @@ PyObject *entry_run(PyObject *object, PyObject *arg) {
   const EntryData &data = *reinterpret_cast<Entry *>(object)->data;
   PyObject *list = PySequence_Tuple(arg);
   if (!list) return nullptr;
+  if (data.device) {
+    PyErr_SetString(PyExc_ValueError, "this kernel runs on a device");
+    Py_DECREF(list);
+    return nullptr;
+  }
   size_t count = static_cast<size_t>(PyTuple_GET_SIZE(list)),
          expected = data.inputs.size() + data.outputs.size();
   if (count != expected) {

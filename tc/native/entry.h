@@ -14,8 +14,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
+#include "device.h"
 #include "views.h"
 
 namespace tc {
@@ -49,6 +51,7 @@ struct EntryData {
   bool release_gil;
   mutable std::atomic<bool> slow{true};  // the last call took long, or there was none
   bool tuple_result;  // result_type derives from tuple: made without calling its __new__
+  std::unique_ptr<DeviceLaunch> device;  // null: the kernel is run, on the host
 };
 
 struct Entry {

@@ -43,9 +43,16 @@ struct Argument {
   View view;
 };
 
+// The access of a record that says what the driver of a device refused.
+constexpr int64_t kDriverFailed = -2;
+
 enum class Outcome { kDone, kMiss };
 
-bool fits(const TensorSpec &spec, const View &view) {
+// What kernels of a device promise of an array's first element, in bytes.
+constexpr uintptr_t kDeviceAlignment = 16;
+
+bool fits(const TensorSpec &spec, const View &view, int32_t device) {
+  if (view.device != device) return false;
   if (view.code != spec.code || view.bits != spec.bits || static_cast<size_t>(view.ndim) != spec.shape.size())
     return false;
   for (size_t d = 0; d < spec.shape.size(); d++)
@@ -54,7 +61,8 @@ bool fits(const TensorSpec &spec, const View &view) {
   int64_t unit = view.strides_in_bytes ? spec.itemsize() : 1;
   for (size_t d = 0; d < spec.shape.size(); d++)
     if (spec.shape[d] != 1 && view.strides[d] != spec.strides[d] * unit) return false;
-  return reinterpret_cast<uintptr_t>(view.data) % static_cast<uintptr_t>(spec.itemsize()) == 0;
+  uintptr_t alignment = device == kHost ? static_cast<uintptr_t>(spec.itemsize()) : kDeviceAlignment;
+  return reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
 }
 
 bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes) {
@@ -78,11 +86,12 @@ bool aliased(const EntryData &entry, Argument *args, Argument *outs) {
 bool matches(const EntryData &entry, Argument *args, size_t nargs, uint64_t *scalars, Argument *outs,
              size_t nouts) {
   if (nargs != entry.inputs.size()) return false;
+  int32_t device = entry.device ? entry.device->number : kHost;
   for (size_t i = 0; i < nargs; i++) {
     const InputSpec &spec = entry.inputs[i];
     if (args[i].is_view == spec.scalar) return false;
     if (!spec.scalar) {
-      if (!fits(spec.tensor, args[i].view)) return false;
+      if (!fits(spec.tensor, args[i].view, device)) return false;
     } else if (!pack_number(args[i].object, spec.tensor.code, spec.tensor.bits, &scalars[2 * i]) ||
                (spec.specialized && scalars[2 * i] != spec.required)) {
       return false;
@@ -93,7 +102,7 @@ bool matches(const EntryData &entry, Argument *args, size_t nargs, uint64_t *sca
                         [](const TensorSpec &o) { return o.inout; });
   if (nouts != entry.outputs.size()) return false;
   for (size_t o = 0; o < nouts; o++)
-    if (!outs[o].view.writable || !fits(entry.outputs[o], outs[o].view)) return false;
+    if (!outs[o].view.writable || !fits(entry.outputs[o], outs[o].view, device)) return false;
   return !aliased(entry, args, outs);
 }
 
@@ -143,9 +152,33 @@ void raise_failure(PyObject *self, Entry *entry, const int64_t *error) {
   PyErr_SetString(PyExc_SystemError, "_failed returned instead of raising");
 }
 
+// What `run_kernel` is on a device: the launches, without waiting.  Returns the driver's status; *ran is false,
+// and an exception set, when there is no memory.
+int run_on_device(const EntryData &data, void *const *pointers, Library library, void *stream, bool *ran) {
+  size_t inputs = data.inputs.size(), count = inputs + data.outputs.size();
+  Buffer<uint64_t, 24> words(count);
+  *ran = !words.failed();
+  if (!*ran) return PyErr_NoMemory(), -1;
+  for (size_t k = 0; k < count; k++)
+    words[k] = k < inputs && data.inputs[k].scalar ? *static_cast<const uint64_t *>(pointers[k])
+                                                   : reinterpret_cast<uintptr_t>(pointers[k]);
+  PyObject *workspace = nullptr;
+  char *scratch = nullptr;
+  if (data.workspace) {
+    // In the order of the stream, so it may go back before the kernels have run.
+    int64_t bytes = static_cast<int64_t>(data.workspace);
+    workspace = new_array(library, data.device->number, dlpack::kUInt, 8, 1, &bytes, &scratch);
+    *ran = workspace != nullptr;
+    if (!*ran) return -1;
+  }
+  int status = launch(*data.device, words.data(), count, reinterpret_cast<uintptr_t>(scratch), stream);
+  Py_XDECREF(workspace);
+  return status;
+}
+
 // Runs a matching entry; `entry` is a strong reference of the caller's.
 PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalars, Argument *outs,
-                  size_t nouts, Library library) {
+                  size_t nouts, Library library, void *stream) {
   EntryData &data = *entry->data;
   size_t inputs = data.inputs.size(), outputs = data.outputs.size();
   Buffer<void *, 24> pointers(inputs + outputs + 3);
@@ -162,7 +195,8 @@ PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalar
     } else {
       TensorSpec &spec = data.outputs[made];
       char *address = nullptr;
-      results[made] = new_array(library, spec.code, spec.bits, static_cast<int32_t>(spec.shape.size()),
+      int32_t device = data.device ? data.device->number : kHost;
+      results[made] = new_array(library, device, spec.code, spec.bits, static_cast<int32_t>(spec.shape.size()),
                                 spec.shape.data(), &address);
       if (!results[made]) break;
       pointers[inputs + made] = address;
@@ -171,7 +205,14 @@ PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalar
   if (made == outputs) {
     int64_t error[kErrorWords];
     bool ran;
-    int32_t code = run_kernel(data, pointers.data(), error, &ran);
+    int32_t code;
+    if (data.device) {
+      code = run_on_device(data, pointers.data(), library, stream, &ran);
+      // A record of its own kind: what the driver says.
+      error[0] = kDriverFailed + 1, error[1] = code, error[2] = 0, error[3] = 0;
+    } else {
+      code = run_kernel(data, pointers.data(), error, &ran);
+    }
     if (ran && nouts) mark_written(library, results.data(), static_cast<Py_ssize_t>(outputs));
     if (ran && code != 0)
       raise_failure(self, entry, error);
@@ -267,11 +308,17 @@ Outcome try_call(PyObject *self_object, PyObject *const *objects, size_t nargs, 
   for (size_t k = 0; k < entries.size(); k++) {
     if (!matches(*entries[k]->data, args.data(), nargs, scalars.data(), outs, nouts)) continue;
     Entry *entry = entries[k];
+    void *stream = nullptr;
+    if (const DeviceLaunch *device = entry->data->device.get()) {
+      // An error that is to be raised, and what the library does not tell, are for the slow path.
+      if (record_is_set() || !current_stream(device->number, &stream)) return Outcome::kMiss;
+      if (device->one_stream && device->stream != stream) continue;
+    }
     if (k)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(k),
                   entries.begin() + static_cast<std::ptrdiff_t>(k) + 1);
     Py_INCREF(entry);
-    *result = execute(self_object, entry, args.data(), scalars.data(), outs, nouts, library);
+    *result = execute(self_object, entry, args.data(), scalars.data(), outs, nouts, library, stream);
     Py_DECREF(entry);
     return Outcome::kDone;
   }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "arena.h"
+#include "capsules.h"
 #include "dispatcher.h"
 #include "entry.h"
 #include "fpmode.h"
@@ -75,6 +76,27 @@ py::object from_dlpack(py::handle capsule) {
   PyObject *made = tc::import_capsule(capsule.ptr());
   if (!made) throw py::error_already_set();
   return py::reinterpret_steal<py::object>(made);
+}
+
+py::object describe_dlpack(py::handle capsule) {
+  PyObject *made = tc::describe_capsule(capsule.ptr());
+  if (!made) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+py::object to_dlpack(uint64_t address, const py::tuple &shape, int code, int bits, int device_type,
+                     int device_id, py::handle owner, bool versioned, bool read_only) {
+  PyObject *made = tc::make_capsule({address, shape.ptr(), static_cast<uint8_t>(code), static_cast<uint8_t>(bits),
+                                     device_type, device_id, versioned, read_only},
+                                    owner.ptr());
+  if (!made) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+void watch_records(const py::array_t<int64_t, py::array::c_style> &words, int64_t used) {
+  if (words.ndim() != 2 || words.shape(1) != tc::kErrorWords || used < 0 || used > words.shape(0))
+    throw py::value_error("expected an array of records, and how many are used");
+  if (!tc::watch_records(words.ptr(), const_cast<int64_t *>(words.data()), used)) throw py::error_already_set();
 }
 
 py::object empty(const std::vector<int64_t> &shape, const py::dtype &dtype) {
@@ -185,6 +207,11 @@ PYBIND11_MODULE(_native, m) {
   m.def("symbols", &symbols, "Addresses of the C functions that compiled code may call.");
   m.def("pack", &pack, py::arg("value"), py::arg("code"), py::arg("bits"));
   m.def("from_dlpack", &from_dlpack, py::arg("capsule"));
+  m.def("describe_dlpack", &describe_dlpack, py::arg("capsule"));
+  m.def("to_dlpack", &to_dlpack, py::arg("address"), py::arg("shape"), py::arg("code"), py::arg("bits"),
+        py::arg("device_type"), py::arg("device_id"), py::arg("owner"), py::arg("versioned"),
+        py::arg("read_only"));
+  m.def("watch_records", &watch_records, py::arg("words").noconvert(), py::arg("used"));
   m.def("empty", &empty, py::arg("shape"), py::arg("dtype"));
   m.def("xla_handler", &xla_handler);
   m.def("keep_for_xla", &keep_for_xla, py::arg("key"), py::arg("entry"), py::arg("scalars"), py::arg("failed"),

@@ -93,6 +93,7 @@ Seen read_numpy(PyObject *object, View *view) {
   view->strides = reinterpret_cast<const int64_t *>(array->strides);
   view->strides_in_bytes = true;
   view->library = Library::kNumpy;
+  view->device = kHost;
   // A set sign bit is NPY_ARRAY_WARN_ON_WRITE.
   view->writable = (array->flags & (kWriteable | kWriteBackIfCopy)) == kWriteable && array->flags >= 0;
   return Seen::kView;
@@ -209,7 +210,8 @@ Seen read_torch(PyObject *object, View *view) {
   if (!truth_is(torch_.is_neg(object), false)) return Seen::kRefused;
   dlpack::Tensor t;
   if (torch_.api->view_from_object(object, &t)) return PyErr_Clear(), Seen::kRefused;
-  if (t.device.type != dlpack::kCpu || t.dtype.lanes != 1 || (t.ndim && (!t.shape || !t.strides)))
+  bool on_device = t.device.type == dlpack::kCuda && torch_.api->current_stream;
+  if ((t.device.type != dlpack::kCpu && !on_device) || t.dtype.lanes != 1 || (t.ndim && (!t.shape || !t.strides)))
     return Seen::kRefused;
   // What its memory holds is then not conjugated.
   if (t.dtype.code == dlpack::kComplex && !truth_is(torch_.is_conj(object), false)) return Seen::kRefused;
@@ -221,6 +223,7 @@ Seen read_torch(PyObject *object, View *view) {
   view->bits = t.dtype.bits;
   view->strides_in_bytes = false;
   view->library = Library::kTorch;
+  view->device = on_device ? t.device.id : kHost;
   view->writable = true;
   return Seen::kView;
 }
@@ -231,9 +234,12 @@ void set_error(void *, const char *, const char *message) {
   PyGILState_Release(state);
 }
 
-PyObject *new_torch(uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data) {
+PyObject *new_torch(int32_t device, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data) {
   dlpack::Tensor prototype = {};
-  prototype.device = {dlpack::kCpu, 0};
+  if (device == kHost)
+    prototype.device = {dlpack::kCpu, 0};
+  else
+    prototype.device = {dlpack::kCuda, device};
   prototype.ndim = ndim;
   prototype.dtype = {code, bits, 1};
   prototype.shape = shape;
@@ -282,9 +288,15 @@ Seen read_view(PyObject *object, View *view) {
   return Seen::kOther;
 }
 
-PyObject *new_array(Library library, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data) {
-  return library == Library::kTorch ? new_torch(code, bits, ndim, shape, data)
+PyObject *new_array(Library library, int32_t device, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape,
+                    char **data) {
+  return library == Library::kTorch ? new_torch(device, code, bits, ndim, shape, data)
                                     : new_numpy(code, bits, ndim, shape, data);
+}
+
+bool current_stream(int32_t device, void **stream) {
+  return torch_.api && torch_.api->current_stream &&
+         torch_.api->current_stream(dlpack::kCuda, device, stream) == 0;
 }
 
 void mark_written(Library library, PyObject *const *arrays, Py_ssize_t count) {

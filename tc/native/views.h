@@ -9,6 +9,8 @@
 
 namespace tc {
 
+constexpr int32_t kHost = -1;
+
 enum class Library : uint8_t { kNone, kNumpy, kTorch };
 
 // Borrowed: valid while the object lives and nobody resizes it.
@@ -20,6 +22,7 @@ struct View {
   uint8_t code, bits;  // DLPack
   Library library;
   bool writable;
+  int32_t device;  // the number of a CUDA device; kHost
   bool strides_in_bytes;
 };
 
@@ -32,8 +35,12 @@ enum class Seen : uint8_t {
 // Which library the object's exact type belongs to.  Subclasses count as kRefused by read_view.
 Seen read_view(PyObject *object, View *view);
 
-// A new dense array, or null with an exception set.  `data` receives its first element's address.
-PyObject *new_array(Library library, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data);
+// A new dense array, or null with an exception set.  `data` receives its first element's address.  Only PyTorch's
+// are on devices.
+PyObject *new_array(Library library, int32_t device, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data);
+
+// PyTorch's current stream on a device; false if it does not say.
+bool current_stream(int32_t device, void **stream);
 
 // Tells the library that these arrays were written behind its back (autograd's version counters).
 void mark_written(Library library, PyObject *const *arrays, Py_ssize_t count);

@@ -169,19 +169,6 @@ class Exporting(Backend, Protocol):
         ...
 
 
-class Runtime(Protocol):
-    """The module `runtime` of a backend whose bundles have modules: it loads no compiler."""
-
-    def choose(self, targets: Sequence[str], name: str) -> int:
-        """Which of some targets is for the device; BackendError, code TC0830, if none is, with the name of
-        the kernel."""
-        ...
-
-    def restored(self, name: str, facts: Mapping[str, Any], code: bytes) -> Launcher:
-        """What runs exported code."""
-        ...
-
-
 def stage_text(backend: str, stage: str, texts: Mapping[str, str | Callable[[], str]]) -> str:
     """The text of a stage, which `texts` has or computes; BackendError TC0804 if it has no such stage."""
     if stage not in texts:

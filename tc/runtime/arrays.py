@@ -15,7 +15,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal, cast
 
 import numpy as np
@@ -23,10 +23,10 @@ import numpy.typing as npt
 
 from tc import _native
 from tc.dtypes import BFLOAT16, BY_NAME, DType
-from tc.errors import ArgumentError, BackendError, DTypeError, Span
+from tc.errors import ArgumentError, BackendError, DTypeError, Error, Span
 
 Array = npt.NDArray[Any]
-Library = Literal["numpy", "torch", "jax", "other"]
+Library = Literal["numpy", "torch", "jax", "cupy", "other"]
 Role = Literal["input", "output"]
 
 _FROM_NUMPY: dict[np.dtype[Any], DType] = {np.dtype(t.name): t for t in BY_NAME.values() if t != BFLOAT16}
@@ -37,21 +37,19 @@ _JAX_ALIGNMENT = 64  # what XLA's CPU client asks of a buffer that it takes with
 
 
 @dataclass(frozen=True, slots=True)
-class HostArray:
-    """An array in host memory, of whatever library.
+class ArrayView:
+    """An array of whatever library, on the host or on a device.
 
-    `array` is a NumPy view of its memory (never a copy, except of PyTorch's lazily negated and conjugated
-    views), with the array's own strides.  bfloat16 elements have the type of `ml_dtypes` where that is
-    installed, else they appear as uint16; `dtype` always tells the truth.  `owner` is the object that was
-    passed.
+    `array` has the places of the elements and the array's own strides; on a device (`DeviceArray`) it must
+    not be read.  bfloat16 elements have the type of `ml_dtypes` where that is installed, else they appear
+    as uint16; `dtype` always tells the truth.  `owner` is the object that was passed.
     """
 
-    array: Array
+    array: Array = field(repr=False)
     dtype: DType
     library: Library
     read_only: bool
-    owner: object
-    device: str = "cpu"
+    owner: object = field(repr=False)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -68,6 +66,12 @@ class HostArray:
         return self.array.flags.c_contiguous and (
             self.array.size == 0 or self.address % self.dtype.itemsize == 0
         )
+
+
+@dataclass(frozen=True, slots=True)
+class HostArray(ArrayView):
+    """An array in host memory: `array` is a NumPy view of it, never a copy, except of PyTorch's lazily
+    negated and conjugated views."""
 
     def dense(self) -> Array:
         """The elements as a dense row-major array: the view itself where it is one, else a copy."""
@@ -97,7 +101,7 @@ def conversion(name: str, library: Library, dtype: DType) -> str:
             return f"{name}.to(torch.{dtype})"
         case "jax":
             return f"{name}.astype(jnp.{'bool_' if dtype.is_bool else dtype})"
-        case "numpy":
+        case "numpy" | "cupy":
             return f"{name}.astype({_numpy_name(dtype)})"
         case "other":
             return f"np.asarray({name}).astype({_numpy_name(dtype)})"
@@ -136,12 +140,17 @@ def view(value: object, name: str, span: Span | None = None, role: Role = "input
 def _checked(
     array: Array, library: Library, read_only: bool, owner: object, name: str, span: Span | None
 ) -> HostArray:
-    dtype = _FROM_NUMPY.get(array.dtype)
-    if dtype is None and array.dtype.name == "bfloat16":
-        dtype = BFLOAT16
-    if dtype is None:
-        raise _dtype_error(array.dtype, name, span)
-    return HostArray(array, dtype, library, read_only, owner)
+    return HostArray(array, from_numpy(array.dtype, name, span), library, read_only, owner)
+
+
+def from_numpy(dtype: np.dtype[Any], name: str, span: Span | None) -> DType:
+    """The element type of an array whose elements have a type of NumPy.  Raises DTypeError, code TC0411."""
+    found = _FROM_NUMPY.get(dtype)
+    if found is None and dtype.name == "bfloat16":
+        found = BFLOAT16
+    if found is None:
+        raise _dtype_error(dtype, name, span)
+    return found
 
 
 def _dtype_error(dtype: np.dtype[Any], name: str, span: Span | None) -> DTypeError:
@@ -151,11 +160,12 @@ def _dtype_error(dtype: np.dtype[Any], name: str, span: Span | None) -> DTypeErr
         help = f"{name}.astype({_numpy_name(swapped)})"
     else:
         message = f"{name} has elements of type {dtype}, which no tensor can have"
-        help = _types_help()
+        help = types_help()
     return DTypeError(message, span, code="TC0411", help=help)
 
 
-def _types_help() -> str:
+def types_help() -> str:
+    """What to write where elements are of no type of the language."""
     return "convert it to one of " + ", ".join(BY_NAME)
 
 
@@ -171,45 +181,9 @@ def _numpy(array: Array, name: str, span: Span | None) -> HostArray:
 
 
 def _torch(tensor: Any, torch: Any, name: str, span: Span | None, role: Role) -> HostArray:
-    if tensor.layout is not torch.strided:
-        raise ArgumentError(
-            f"{name} is a tensor with layout {tensor.layout}, not a dense one",
-            span,
-            code="TC0505",
-            help=f"{name}.to_dense()",
-        )
-    if tensor.device.type == "meta":
-        raise ArgumentError(
-            f"{name} is on PyTorch's meta device and has no values",
-            span,
-            code="TC0505",
-            help=f"torch.empty_like({name}, device='cpu') makes a tensor with memory",
-        )
-    if tensor.device.type != "cpu":
+    if tensor.device.type not in ("cpu", "meta"):
         raise _device_error(name, str(tensor.device), f"{name}.cpu()", span)
-    if tensor.requires_grad and torch.is_grad_enabled():
-        raise ArgumentError(
-            f"{name} requires gradients, which this kernel does not have",
-            span,
-            code="TC0509",
-            help=f"call the kernel inside `with torch.no_grad():`, or pass {name}.detach()",
-        )
-    dtype = BY_NAME.get(str(tensor.dtype).removeprefix("torch."))
-    if dtype is None:
-        raise DTypeError(
-            f"{name} has elements of type {tensor.dtype}, which no tensor of the language can have",
-            span,
-            code="TC0411",
-            help=_types_help(),
-        )
-    lazy = "negated" if tensor.is_neg() else "conjugated" if tensor.is_conj() else ""
-    if lazy and role == "output":
-        raise ArgumentError(
-            f"{name} is a lazily {lazy} view, which cannot be written through",
-            span,
-            code="TC0507",
-            help=f"pass a buffer of its own, for example torch.empty_like({name})",
-        )
+    dtype = torch_type(tensor, torch, name, span, role)
     try:
         data = tensor.detach().resolve_conj().resolve_neg()
         array: Array = data.view(torch.int16).numpy() if dtype == BFLOAT16 else data.numpy()
@@ -225,7 +199,57 @@ def _torch(tensor: Any, torch: Any, name: str, span: Span | None, role: Role) ->
     return HostArray(array, dtype, "torch", False, tensor)
 
 
+def torch_type(tensor: Any, torch: Any, name: str, span: Span | None, role: Role) -> DType:
+    """The element type of a PyTorch tensor that a kernel can take."""
+    if tensor.layout is not torch.strided:
+        raise ArgumentError(
+            f"{name} is a tensor with layout {tensor.layout}, not a dense one",
+            span,
+            code="TC0505",
+            help=f"{name}.to_dense()",
+        )
+    if tensor.device.type == "meta":
+        raise ArgumentError(
+            f"{name} is on PyTorch's meta device and has no values",
+            span,
+            code="TC0505",
+            help=f"torch.empty_like({name}, device='cpu') makes a tensor with memory",
+        )
+    if tensor.requires_grad and torch.is_grad_enabled():
+        raise ArgumentError(
+            f"{name} requires gradients, which this kernel does not have",
+            span,
+            code="TC0509",
+            help=f"call the kernel inside `with torch.no_grad():`, or pass {name}.detach()",
+        )
+    dtype = BY_NAME.get(str(tensor.dtype).removeprefix("torch."))
+    if dtype is None:
+        raise DTypeError(
+            f"{name} has elements of type {tensor.dtype}, which no tensor of the language can have",
+            span,
+            code="TC0411",
+            help=types_help(),
+        )
+    lazy = "negated" if tensor.is_neg() else "conjugated" if tensor.is_conj() else ""
+    if lazy and role == "output":
+        raise ArgumentError(
+            f"{name} is a lazily {lazy} view, which cannot be written through",
+            span,
+            code="TC0507",
+            help=f"pass a buffer of its own, for example torch.empty_like({name})",
+        )
+    return dtype
+
+
 def _jax(value: Any, name: str, span: Span | None) -> HostArray:
+    device = jax_device(value, name, span)
+    if device.platform != "cpu":
+        raise _device_error(name, str(device), f"jax.device_put({name}, jax.devices('cpu')[0])", span)
+    return _checked(np.asarray(value), "jax", True, value, name, span)
+
+
+def jax_device(value: Any, name: str, span: Span | None) -> Any:
+    """The one device of a JAX array that a kernel can take."""
     if value.is_deleted():
         raise ArgumentError(
             f"{name} is a JAX array whose memory was given away (donated or deleted)",
@@ -239,19 +263,17 @@ def _jax(value: Any, name: str, span: Span | None) -> HostArray:
             f"{name} is spread over {len(devices)} JAX devices",
             span,
             code="TC0505",
-            help=f"jax.device_put({name}, jax.devices('cpu')[0])",
+            help=f"jax.device_put({name}, {name}.devices().pop())",
         )
-    (device,) = devices
-    if device.platform != "cpu":
-        raise _device_error(name, str(device), f"jax.device_put({name}, jax.devices('cpu')[0])", span)
     if not isinstance(value.dtype, np.dtype):
         raise DTypeError(
             f"{name} has elements of type {value.dtype}, which no tensor can have",
             span,
             code="TC0411",
-            help=_types_help(),
+            help=types_help(),
         )
-    return _checked(np.asarray(value), "jax", True, value, name, span)
+    (device,) = devices
+    return device
 
 
 def _device_error(name: str, device: str, help: str, span: Span | None) -> BackendError:
@@ -295,12 +317,12 @@ def _protocols(value: object, name: str, span: Span | None) -> HostArray:
 
 
 def _dlpack(value: Any, name: str, span: Span | None) -> HostArray:
-    with _asked(value, name, span):
+    with asked(value, name, span):
         device = int(value.__dlpack_device__()[0])
     if device not in _HOST:
         shown = _DEVICES.get(device, f"a device of DLPack type {device}")
         raise _device_error(name, shown, f"a copy of {name} in host memory", span)
-    with _asked(value, name, span):
+    with asked(value, name, span):
         try:
             capsule = value.__dlpack__(max_version=(1, 3))
         except TypeError:  # a producer from before DLPack 1.0 knows no such argument
@@ -313,13 +335,15 @@ def _dlpack(value: Any, name: str, span: Span | None) -> HostArray:
 
 
 @contextmanager
-def _asked(value: object, name: str, span: Span | None) -> Generator[None]:
-    """Raises ArgumentError where an array cannot give what DLPack asks of it."""
+def asked(value: object, name: str, span: Span | None, protocol: str = "DLPack") -> Generator[None]:
+    """Raises ArgumentError where an array cannot give what a protocol asks of it."""
     try:
         yield
-    except (BufferError, RuntimeError, TypeError, ValueError) as e:
+    except (BufferError, KeyError, RuntimeError, TypeError, ValueError) as e:
+        if isinstance(e, Error):
+            raise
         raise ArgumentError(
-            f"{name} ({_article(type(value).__name__)}) cannot be read through DLPack: {e}",
+            f"{name} ({_article(type(value).__name__)}) cannot be read through {protocol}: {e}",
             span,
             code="TC0505",
             help=f"pass np.asarray({name})",
@@ -343,18 +367,23 @@ def allocate(
         tensor = torch.empty(tuple(shape), dtype=getattr(torch, dtype.name), device="cpu")
         return view(tensor, name, span, "output")
     if library == "jax":
-        jax: Any = sys.modules["jax"]
-        if dtype.part.bits == 64 and not jax.config.jax_enable_x64:
-            raise DTypeError(
-                f"the result {name} has type {dtype}, which JAX narrows unless told otherwise",
-                span,
-                code="TC0411",
-                help="jax.config.update('jax_enable_x64', True), or pass NumPy arrays",
-            )
+        jax_holds(dtype, name, span)
         assert like is not None
         return HostArray(_aligned(dtype, shape), dtype, "jax", False, like.owner)
     array = _native.empty(shape, numpy_dtype(dtype))
     return HostArray(array, dtype, "numpy", False, array)
+
+
+def jax_holds(dtype: DType, name: str, span: Span | None) -> None:
+    """Raises DTypeError, code TC0411, where JAX would narrow a result."""
+    jax: Any = sys.modules["jax"]
+    if dtype.part.bits == 64 and not jax.config.jax_enable_x64:
+        raise DTypeError(
+            f"the result {name} has type {dtype}, which JAX narrows unless told otherwise",
+            span,
+            code="TC0411",
+            help="jax.config.update('jax_enable_x64', True), or pass NumPy arrays",
+        )
 
 
 def _aligned(dtype: DType, shape: Sequence[int]) -> Array:
@@ -373,7 +402,7 @@ def result(array: HostArray) -> object:
     return array.owner
 
 
-def mark_written(array: HostArray) -> None:
+def mark_written(array: ArrayView) -> None:
     """Tell the library that the memory of a caller's buffer changed, so that autograd notices."""
     if array.library == "torch":
         torch: Any = sys.modules["torch"]

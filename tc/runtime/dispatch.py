@@ -31,8 +31,10 @@ def make_entry(
     release_gil: bool,
     owner: object,
     sizes: Sequence[int] = (),
+    device: _native.DeviceSpec | None = None,
 ) -> _native.Entry:
-    """The kernel at `address` with the exact arguments it serves; `sizes` are values of its dynamic sizes."""
+    """The kernel at `address`, or what is launched on a device, with the exact arguments it serves; `sizes`
+    are values of its dynamic sizes."""
     inputs: list[Any] = []
     for p in signature.params:
         code, bits = dlpack_type(types.get(p.name, p.dtype))
@@ -52,6 +54,7 @@ def make_entry(
         tuple(p.name for p in signature.params),
         tuple(o.name for o in signature.outputs),
         sizes,
+        device,
     )
 
 
@@ -89,8 +92,10 @@ def call(
     buffers: list[HostArray] = []
     dense: list[np.ndarray[Any, Any]] = []
     for o in signature.outputs:
-        given = bound.out.get(o.name)
-        buffer = given or allocate(bound.first, o.dtype, shapes[o.name], o.name, o.span)
+        given, first = bound.out.get(o.name), bound.first
+        assert isinstance(first, HostArray | None)
+        buffer = given or allocate(first, o.dtype, shapes[o.name], o.name, o.span)
+        assert isinstance(buffer, HostArray)
         buffers.append(buffer)
         dense.append(buffer.dense())
     error = run(inputs, dense)
@@ -108,10 +113,14 @@ def call(
 
 def _input(p: Param, bound: Bound, aliased: bool) -> np.ndarray[Any, Any]:
     if p.scalar:
-        code, bits = dlpack_type(p.dtype)
-        return np.frombuffer(_native.pack(bound.scalars[p.name], code, bits), numpy_dtype(p.dtype)).reshape(
-            ()
-        )
-    values = bound.arrays[p.name].dense()
+        return scalar(p, bound)
+    array = bound.host(p.name)
+    values = array.dense()
     # A result may be written over an input only once nothing reads the input any more: read a copy.
-    return values.copy() if aliased and values is bound.arrays[p.name].array else values
+    return values.copy() if aliased and values is array.array else values
+
+
+def scalar(p: Param, bound: Bound) -> np.ndarray[Any, Any]:
+    """The value of a scalar parameter, in its type, as an array without dimensions."""
+    code, bits = dlpack_type(p.dtype)
+    return np.frombuffer(_native.pack(bound.scalars[p.name], code, bits), numpy_dtype(p.dtype)).reshape(())

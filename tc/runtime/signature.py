@@ -6,17 +6,20 @@ was found and what to write in everything else it sees.  It writes to no array.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
 from tc.dtypes import DType
 from tc.errors import ArgumentError, DTypeError, Span, did_you_mean
+from tc.pipeline.devices import Device, Devices, Stream
 from tc.runtime import scalars
-from tc.runtime.arrays import HostArray, Library, conversion, view
+from tc.runtime.arrays import ArrayView, HostArray, Library, Role, conversion, view
+from tc.runtime.device_arrays import Placement
 from tc.runtime.overlap import overlaps_itself, same_memory, share_memory
 
 Dim = str | int
+_View = Callable[[object, str, Span | None, Role], ArrayView]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,21 +56,30 @@ class Bound:
 
     `sizes` has the value of every named dimension, `out` the caller's buffers by output name.  `aliases`
     holds the pairs (output, input) of exactly the same memory and shape; any other overlap was refused.
-    `first` is the first array of the call in parameter order, in whose library results are made.
+    `first` is the first array of the call in parameter order, in whose library results are made.  `device` is
+    where all of them are (None: on the host), and the kernels are for `stream`.
     """
 
     signature: Signature
-    arrays: dict[str, HostArray]
+    arrays: dict[str, ArrayView]
     scalars: dict[str, scalars.Number]
     sizes: dict[str, int]
-    out: dict[str, HostArray]
+    out: dict[str, ArrayView]
     aliases: frozenset[tuple[str, str]]
-    first: HostArray | None
+    first: ArrayView | None
+    device: Device | None = None
+    stream: Stream = 0
 
     @property
     def library(self) -> Library:
         """Of the results."""
         return "numpy" if self.first is None else self.first.library
+
+    def host(self, name: str) -> HostArray:
+        """An argument of a call on the host."""
+        found = self.arrays[name]
+        assert isinstance(found, HostArray)
+        return found
 
     def integers(self, names: Iterable[str]) -> dict[str, int]:
         """The values of these scalars, which are integers."""
@@ -96,28 +108,38 @@ class Signature:
     params: tuple[Param, ...]
     outputs: tuple[Output, ...]
 
-    def bind(self, args: Sequence[object], kwargs: Mapping[str, object]) -> Bound:
+    def bind(
+        self, args: Sequence[object], kwargs: Mapping[str, object], devices: Devices | None = None
+    ) -> Bound:
         """Match positional and named arguments, and the buffers under `out`.
+
+        With `devices` all arrays may be on one of these; else they are on the host.
 
         ArgumentError TC0501 (count), TC0502 (unknown or doubled name), TC0503 (rank), TC0504 (size), TC0505
         (not a usable array), TC0506 (form of out=), TC0507 (buffer that cannot be written), TC0508 (overlap),
         TC0509 (requires gradients), TC0510 (scalar); DTypeError TC0411 (element type); BackendError TC0808
-        (other device).
+        (a device that this kernel does not run on), TC0817 (several devices).
         """
         values = self._assign(args, kwargs)
-        arrays: dict[str, HostArray] = {}
+        placement = None if devices is None else Placement(devices)
+        look: _View = view if placement is None else placement.view
+        arrays: dict[str, ArrayView] = {}
         numbers: dict[str, scalars.Number] = {}
         for param in self.params:
             value = values[param.name]
             if param.scalar:
                 numbers[param.name] = scalars.convert(value, param.dtype, param.name, param.span)
             else:
-                arrays[param.name] = _tensor(param, value)
+                arrays[param.name] = _tensor(param, value, look)
         sizes = self._sizes(arrays)
-        out = self._buffers(kwargs.get("out"))
+        out = self._buffers(kwargs.get("out"), look)
         aliases = self._aliases(arrays, out)
         first = next(iter(arrays.values()), None)
-        return Bound(self, arrays, numbers, sizes, out, aliases, first)
+        if placement is None or placement.device is None:
+            return Bound(self, arrays, numbers, sizes, out, aliases, first)
+        first = first or next(iter(out.values()))
+        device, stream = placement.device, placement.stream
+        return Bound(self, arrays, numbers, sizes, out, aliases, first, device, stream)
 
     def _assign(self, args: Sequence[object], kwargs: Mapping[str, object]) -> dict[str, object]:
         names = [p.name for p in self.params]
@@ -164,7 +186,7 @@ class Signature:
             help = f"the inputs are {', '.join(names)}" if names else f"{self.entry} takes no inputs"
         return ArgumentError(f"{self.entry}: unknown argument '{name}'", code="TC0502", help=help)
 
-    def _sizes(self, arrays: Mapping[str, HostArray]) -> dict[str, int]:
+    def _sizes(self, arrays: Mapping[str, ArrayView]) -> dict[str, int]:
         sizes: dict[str, int] = {}
         origin: dict[str, tuple[Param, int]] = {}
         for param in self.params:
@@ -194,12 +216,12 @@ class Signature:
                     )
         return sizes
 
-    def _buffers(self, out: object) -> dict[str, HostArray]:
+    def _buffers(self, out: object, look: _View) -> dict[str, ArrayView]:
         given = self._by_name(out)
-        buffers: dict[str, HostArray] = {}
+        buffers: dict[str, ArrayView] = {}
         for output in self.outputs:
             if output.name in given:
-                buffers[output.name] = _buffer(output, given[output.name])
+                buffers[output.name] = _buffer(output, given[output.name], look)
             elif output.inout:
                 raise ArgumentError(
                     f"{output.name} is read before it is defined, pass it as out=…",
@@ -247,11 +269,11 @@ class Signature:
         return {names[0]: out}
 
     def _aliases(
-        self, arrays: Mapping[str, HostArray], out: Mapping[str, HostArray]
+        self, arrays: Mapping[str, ArrayView], out: Mapping[str, ArrayView]
     ) -> frozenset[tuple[str, str]]:
         aliases: set[tuple[str, str]] = set()
         spans = {o.name: o.span for o in self.outputs}
-        done: list[tuple[str, HostArray]] = []
+        done: list[tuple[str, ArrayView]] = []
         for name, buffer in out.items():
             for other, array in arrays.items():
                 if same_memory(buffer.array, array.array):
@@ -275,8 +297,8 @@ class Signature:
         return frozenset(aliases)
 
 
-def _tensor(param: Param, value: object) -> HostArray:
-    array = view(value, param.name, param.span)
+def _tensor(param: Param, value: object, look: _View) -> ArrayView:
+    array = look(value, param.name, param.span, "input")
     fits = array.dtype.is_int if param.any_integer else array.dtype == param.dtype
     if not fits:
         wanted = "an integer type" if param.any_integer else str(param.dtype)
@@ -298,16 +320,16 @@ def _tensor(param: Param, value: object) -> HostArray:
     return array
 
 
-def _reshape(param: Param, array: HostArray) -> str:
+def _reshape(param: Param, array: ArrayView) -> str:
     if array.array.ndim > len(param.dims):
         return f"pass a slice such as {param.name}[0], or {param.name}.reshape(…)"
     shape = ", ".join("…" for _ in param.dims)
     return f"{param.name}.reshape({shape}), or {param.name}[None] for a dimension of 1"
 
 
-def _buffer(output: Output, value: object) -> HostArray:
+def _buffer(output: Output, value: object, look: _View) -> ArrayView:
     name, span = output.name, output.span
-    buffer = view(value, f"out= for {name}", span, "output")
+    buffer = look(value, f"out= for {name}", span, "output")
     if buffer.read_only:
         jax = buffer.library == "jax"
         raise ArgumentError(

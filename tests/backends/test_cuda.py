@@ -188,7 +188,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
     one = with_pycuda.PycudaDriver(
         made, SimpleNamespace(name=lambda: "stand-in", compute_capability=lambda: (8, 6)), made
     )
-    monkeypatch.setattr(device, "find", lambda: one)
+    monkeypatch.setattr(device, "find", lambda number=None: one)
     return made
 
 

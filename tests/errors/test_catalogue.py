@@ -6,10 +6,12 @@ import ast
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import tc
 from tc import errors
@@ -406,6 +408,54 @@ def _no_linker(m: pytest.MonkeyPatch) -> None:
     tc.compile("def f(float(N) A) -> (B) { B(i) = 13 * A(i) }", "cpu").export("never.tcb", {"N": 3})
 
 
+MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+
+
+def _on_a_device(m: pytest.MonkeyPatch, number: int = 0) -> tuple[Any, Callable[[], Any]]:
+    """A stand-in for a machine with GPUs, and a call there, whose second array is on the device `number`."""
+    from tests.simt.fakes import Torch
+    from tests.simt.install import stand_in
+
+    machine = stand_in(m)
+    on = Torch(machine, m)
+    kernel = tc.compile(MM, backend="cuda")
+    a, b = on.empty((2, 3), torch.float32), on.empty((3, 4), torch.float32, number)
+    return machine, lambda: kernel(a, b)
+
+
+def _two_devices(m: pytest.MonkeyPatch) -> None:
+    _on_a_device(m, 1)[1]()
+
+
+def _no_device_memory(m: pytest.MonkeyPatch) -> None:
+    machine, _ = _on_a_device(m)
+    machine.room = 0
+    tc.compile(MM, backend="cuda")(np.ones((2, 3), np.float32), np.ones((3, 4), np.float32))
+
+
+def _lost(m: pytest.MonkeyPatch) -> None:
+    machine, call = _on_a_device(m)
+    machine.fail_at, machine.failure = machine.calls + 1, "ILLEGAL_ADDRESS"
+    call()
+
+
+def _captured(m: pytest.MonkeyPatch) -> None:
+    machine, call = _on_a_device(m)
+    stream = machine.new_stream(0)
+    m.setattr(torch.cuda, "current_stream", lambda device: SimpleNamespace(cuda_stream=stream.number))
+    machine.begin_capture(stream)
+    call()
+
+
+def _forked(m: pytest.MonkeyPatch) -> None:
+    import os
+
+    _, call = _on_a_device(m)
+    call()
+    m.setattr(os, "getpid", lambda: -1)
+    call()
+
+
 PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0802": _unavailable,
     "TC0803": _unloadable,
@@ -426,6 +476,11 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0831": _no_linker,
     "TC0815": _no_such_device,
     "TC0816": _no_doubles,
+    "TC0817": _two_devices,
+    "TC0818": _no_device_memory,
+    "TC0819": _lost,
+    "TC0820": _captured,
+    "TC0821": _forked,
     "TC0907": _not_opencl,
     "TC0900": lambda m: _broken_pass(m, tc.InternalError("arithmetic on bool")),
     "TC0901": lambda m: _broken_pass(m, ZeroDivisionError("division by zero")),

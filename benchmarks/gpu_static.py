@@ -223,7 +223,8 @@ def main(argv: list[str] | None = None) -> int:
         text = sum(passes.values()) - machine
         mine: list[Row] = []
         least: list[Any] = []
-        made, body = one.compiled, one.compiled.nest.body
+        made = one.whole
+        body = made.nest.body
         launches = body.body if isinstance(body, Block) else (body,)
         for k, launch in zip(made.module.kernels, launches, strict=True):
             assert isinstance(launch, Launch)

@@ -37,6 +37,7 @@ from tc.errors import (
 if TYPE_CHECKING:
     from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret, synchronize
     from tc.autodiff import grad, jvp, vmap
+    from tc.bundle import Bundle, load
     from tc.interop.fx.backend import explain
     from tc.options import Options
     from tc.tuner import tune
@@ -50,6 +51,8 @@ _LAZY = {
     "grad": "tc.autodiff",
     "jvp": "tc.autodiff",
     "vmap": "tc.autodiff",
+    "load": "tc.bundle",
+    "Bundle": "tc.bundle",
     "explain": "tc.interop.fx.backend",
     "tune": "tc.tuner",
     "Kernel": "tc.api",
@@ -65,6 +68,7 @@ __all__ = [
     "BackendError",
     "BackendNotice",
     "BoundsError",
+    "Bundle",
     "CacheNotice",
     "Compiled",
     "DTypeError",
@@ -93,6 +97,7 @@ __all__ = [
     "grad",
     "interpret",
     "jvp",
+    "load",
     "synchronize",
     "tune",
     "vmap",

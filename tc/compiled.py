@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tc.errors import ArgumentError, PerformanceNotice, Span, warn
@@ -71,21 +72,22 @@ class Compiled:
 
     def artifact(self, stage: str) -> str:
         """A stage of the backend's compile as text; on disk there are none, so it is compiled for them."""
-        return self._whole.artifact(stage)
+        return self.whole.artifact(stage)
 
     def lines(self, stage: str) -> Lines:
         """The same in lines, which know the stages that they are of, where the backend says so."""
-        whole = self._whole
+        whole = self.whole
         return whole.lines(stage) if isinstance(whole, Traced) else split(whole.artifact(stage))
 
     @property
     def origins(self) -> Mapping[str, Span]:
         """The places in the source of the stages that `lines` names."""
-        whole = self._whole
+        whole = self.whole
         return whole.origins if isinstance(whole, Traced) else {}
 
     @property
-    def _whole(self) -> CompiledCode:
+    def whole(self) -> CompiledCode:
+        """What the backend's `compile` makes, with its stages; a kernel from disk is compiled for them."""
         if isinstance(self.compiled, CompiledCode):
             return self.compiled
         # No `cached_property`: its lock, held by another thread at a fork, is held in the child for ever.
@@ -98,6 +100,11 @@ class Compiled:
     def inspect(self, stage: str) -> str:
         """A stage of this compile as text; see `Kernel.inspect`."""
         return self.kernel.inspect(stage, **self.sizes, **self.scalars)
+
+    def export(self, path: Any, **targets: Any) -> Path:
+        """Write a bundle of this kernel, which `tc.load` makes a callable of; `isa`, `arch` and `types` are
+        as in `Kernel.export`.  Returns its path."""
+        return self.kernel.export(path, {**self.sizes, **self.scalars}, **targets)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the kernel on arrays of these sizes.  Raises ArgumentError, code TC0519, for others."""

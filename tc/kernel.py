@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from html import escape
-from typing import Any
+from typing import Any, TypeVar
 
 from tc import _native
 from tc.cache.memory import CompileCache
@@ -56,6 +56,7 @@ BUILT: CompileCache[Built] = CompileCache(256)
 _READY = 64  # sizes that a kernel's slow calls remember, as many as the fast ones
 _READY_DYNAMIC = 1024  # the same with dynamic sizes: such entries are small and share one machine code
 Values = Mapping[str, int]
+Made = TypeVar("Made")
 # A kernel for given sizes, the shapes of its arrays, and what runs it: None where its backend does.
 Ready = tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]
 
@@ -346,18 +347,21 @@ class Kernel(KernelTools, KernelDevices):
                     self._dynamic[name] = typical_size(sizes[name])
             return {n: v for n, v in self._dynamic.items() if v is not None}
 
-    def _compile(self, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]) -> Compiled:
+    def _compile(self, variant: Variant, sizes: Values, scalars: Values) -> Compiled:
+        return self.with_options(
+            variant, sizes, scalars, lambda options: self._compile_with(options, variant, sizes, scalars)
+        )
+
+    def with_options(
+        self, variant: Variant, sizes: Values, scalars: Values, make: Callable[[Options], Made]
+    ) -> Made:
+        """What `make` makes with the options for these sizes: those of records, else those given."""
+
         def program() -> Program | None:
             return None if self._dynamic else specialize(self._build(variant), sizes, {})
 
-        return self._tuned.compile(
-            self._backend(),
-            {**sizes, **self._typical(sizes)},
-            scalars,
-            program,
-            self.dynamic,
-            lambda options: self._compile_with(options, variant, sizes, scalars),
-        )
+        settled = {**sizes, **self._typical(sizes)}
+        return self._tuned.compile(self._backend(), settled, scalars, program, self.dynamic, make)
 
     def _compile_with(
         self, options: Options, variant: Variant, sizes: Mapping[str, int], scalars: Mapping[str, int]

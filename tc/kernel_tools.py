@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tc.errors import ArgumentError, Source
@@ -37,6 +38,23 @@ class KernelTools:
     def tune(self, *args: Any, **settings: Any) -> Any:
         """Find faster options for calls with these arrays; settings are those of `tc.tune`."""
         return import_module("tc.tuner").tune_kernel(self, args, settings)
+
+    def export(self, path: Any, sizes: Any = (), **targets: Any) -> Path:
+        """Write a bundle, which `tc.load` makes a callable of where no compiler is installed; returns its
+        path.
+
+        `sizes` are those of a kernel, or of several in a list; `isa`, `arch` and `types` are as in
+        `tc.bundle.export.export`.
+        """
+        return import_module("tc.bundle.export").export(self, path, sizes, **targets)
+
+    def export_c(self, path: Any, sizes: Any = (), **targets: Any) -> tuple[Path, Path]:
+        """Write a C header and a shared object, `path` + ".h" and `path` + ".so", and return their paths: a
+        function that takes DLPack's tensors.
+
+        `sizes` are as in `export`; `isa` and `types` as in `tc.bundle.c_interface.export_c`.
+        """
+        return import_module("tc.bundle.c_interface").export_c(self, path, sizes, **targets)
 
     def inspect(self, stage: str, **values: int) -> str:
         """A stage as text: `"ranges" | "ir" | "halide" | "scop" | "dependences"` (symbolic, or at sizes), and

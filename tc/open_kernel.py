@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from tc.errors import ArgumentError, Source
@@ -35,6 +37,15 @@ class OpenKernel:
     def how(self) -> str:
         """What to write for the kernel of something given."""
         raise NotImplementedError
+
+    def export(self, path: Any, sizes: Any = (), **targets: Any) -> Path:
+        """Write a bundle; arguments as in `Kernel.export`.  `types` has the types of type variables; of a SaC
+        program it holds the kernels that were made so far."""
+        return import_module("tc.bundle.export").export(self, path, sizes, **targets)
+
+    def export_c(self, path: Any, sizes: Any = (), **targets: Any) -> tuple[Path, Path]:
+        """Write a C header and a shared object; arguments as in `Kernel.export_c`."""
+        return import_module("tc.bundle.c_interface").export_c(self, path, sizes, **targets)
 
     def of(self, known: Known) -> Kernel:
         """The kernel of what was open, as `kernels` names it."""

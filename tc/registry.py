@@ -7,9 +7,12 @@ that follows `Backend`, and nothing else.
 from __future__ import annotations
 
 import threading
+from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from typing import cast
 
 from tc.errors import BackendError, BackendNotice, did_you_mean, warn
+from tc.pipeline.devices import Runtime
 from tc.pipeline.target import Availability, Backend
 from tc.support import locks
 
@@ -58,6 +61,29 @@ def load(name: str) -> Backend:
                     help=f"install what it needs: pip install 'tensor-comprehensions[{name}]'",
                 ) from error
         return _loaded[name]
+
+
+def runtime(name: str) -> Runtime:
+    """The module `runtime` beside a backend, which runs its exported kernels without a compiler
+    (`tc.pipeline.devices.Runtime`).
+
+    Raises BackendError: TC0801 for a name that no installed package has, TC0803 where loading it fails.
+    """
+    entries = _entries()
+    if name not in entries:
+        raise BackendError(
+            f"there is no backend '{name}'",
+            code="TC0801",
+            help=did_you_mean(name, entries) or f"installed backends: {', '.join(names()) or 'none'}",
+        )
+    try:
+        return cast("Runtime", import_module(f"{entries[name].module}.runtime"))
+    except ImportError as error:
+        raise BackendError(
+            f"the backend '{name}' does not run exported kernels: {error}",
+            code="TC0803",
+            help=f"install what it needs: pip install 'tensor-comprehensions[{name}]'",
+        ) from error
 
 
 def loaded() -> tuple[Backend, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -10,7 +10,7 @@ from typing import Any
 
 from tc.cache import disk
 from tc.codegen import llvm_jit
-from tc.errors import BackendError, Span
+from tc.errors import Span
 from tc.ir.expr import Add, Expr, IntImm
 from tc.ir.lines import Lines, joined, split
 from tc.ir.loops import LoopNest
@@ -18,17 +18,15 @@ from tc.ir.printer import nest_lines, nest_text
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import PassList
-from tc.pipeline.target import Availability, stage_text
+from tc.pipeline.target import Availability, Exported, stage_text
 from tc.poly import loop_nest, tiles
 from tc.support.machine_overrides import describe
 
 from . import tuning
 from .emit.kernel import KERNEL, emit
+from .export import export
 from .passes import PASSES, compiled
-from .target import Machine, host, with_isa, with_overrides
-
-# Statement instances that take about 5 us on one core, from where on other threads should run meanwhile.
-_WORTH_RELEASING = 50_000
+from .target import Machine, host, with_isa, with_overrides, without_preset
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +133,17 @@ class Backend:
         notices = tuple(map(str, facts["notices"]))
         return Restored(machine.address, workspace, bool(facts["release_gil"]), notices, machine)
 
+    def export(
+        self,
+        program: Program,
+        options: Options,
+        typical: Mapping[str, int],
+        targets: Sequence[str],
+        symbol: str,
+    ) -> tuple[Exported, ...]:
+        """Object files for instruction sets; see `tc.pipeline.target.Exporting`."""
+        return export(program, options, typical, targets, symbol)
+
     def candidates(self, program: Program, count: int, options: Options) -> tuple[tuple[Options, float], ...]:
         """The best tilings of the nest that costs most, by the model, as these options with others, and
         predicted cycles."""
@@ -164,7 +173,7 @@ class Backend:
         return Compiled(
             made.code.address,
             workspace.value if isinstance(workspace, IntImm) else workspace,
-            bool(program.sizes) or lowered.instances >= _WORTH_RELEASING,
+            lowered.worth_releasing(program),
             lowered.nest,
             lowered.schedule,
             f"{lowered.explained}machine: {describe(machine)}\n",
@@ -178,10 +187,5 @@ class Backend:
 def machine_of(options: Options) -> Machine:
     """The machine that options name: this one, unless they say otherwise."""
     machine = host() if options.isa is None else with_isa(options.isa)
-    if options.preset:
-        raise BackendError(
-            f"the cpu backend has no preset of a machine {options.preset!r}",
-            code="TC0814",
-            help="say what it has by name, for example machine={'cores': 4}",
-        )
+    without_preset(options)
     return with_overrides(machine, options.facts)

@@ -9,6 +9,7 @@ from tc.codegen import llvm_jit
 from tc.ir.expr import Call, walk
 from tc.ir.lines import joined, split
 from tc.ir.loops import LoopNest
+from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import later
 from tc.pipeline.polyhedra import PolyhedralState
@@ -23,6 +24,9 @@ from .notices import notices
 from .search.choose import Rankings
 from .search.size_variants import Plan, SizeVariant
 from .target import Machine
+
+# Statement instances that take about 5 us on one core, from where on other threads should run meanwhile.
+_WORTH_RELEASING = 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +89,10 @@ class LoweredKernel:
     @property
     def choice(self) -> str:
         return joined(split(self.explained))
+
+    def worth_releasing(self, program: Program) -> bool:
+        """Whether a call takes so long that other threads should run meanwhile."""
+        return bool(program.sizes) or self.instances >= _WORTH_RELEASING
 
 
 def _of_parts(state: CpuState) -> LoweredKernel:

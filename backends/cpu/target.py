@@ -11,6 +11,7 @@ from typing import Any
 
 from tc.codegen import llvm_jit
 from tc.errors import BackendError
+from tc.options import Options
 from tc.support import machine_overrides
 
 from .isa import AVX2, AVX512, ISAS, NEON, SSE42, Isa
@@ -276,6 +277,16 @@ def with_overrides(machine: Machine, given: Iterable[tuple[str, float]]) -> Mach
     """The machine with some facts replaced by `given`; old names of facts work, with a notice.  Raises
     BackendError (TC0814) for unknown facts, and for numbers that a fact cannot be."""
     return machine_overrides.with_overrides(machine, given, "cpu", ("isa",), _MAY_BE_ZERO, _OLD_NAMES)
+
+
+def without_preset(options: Options) -> None:
+    """Raises BackendError (TC0814) where options name a preset, which are machines of GPUs."""
+    if options.preset:
+        raise BackendError(
+            f"the cpu backend has no preset of a machine {options.preset!r}",
+            code="TC0814",
+            help="say what it has by name, for example machine={'cores': 4}",
+        )
 
 
 def with_isa(name: str) -> Machine:

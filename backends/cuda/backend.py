@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+from tc.cache import disk
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import PassList
-from tc.pipeline.target import Availability
+from tc.pipeline.target import Availability, Exported
 
 from ..gpu import tuning
 from ..gpu.compiled import GPU_OPTIONS, Compiled
 from ..gpu.interface import Interface
 from ..gpu.passes import start
+from ..gpu.stored import Restored, facts_of
 from ..gpu.target import PRESETS, Target, of_architecture, with_overrides
-from . import device, nvrtc
+from . import device, nvrtc, runtime
 from .passes import CudaState, passes
 
 _ARCHITECTURE = "sm_90"  # without a device
@@ -64,6 +69,51 @@ class Backend:
             machine.resources,
             (*lowered.notices, *made.machine_notices),
         )
+
+    def version_key(self) -> str:
+        """What besides the program and the options the code depends on."""
+        found = device.find() if device.availability().ok else None
+        here = Path(__file__).parent
+        return disk.digest(
+            nvrtc.version(),
+            (found.arch, found.name) if found else _ARCHITECTURE,
+            disk.sources(here),
+            disk.sources(here.parent / "gpu"),
+        )
+
+    def from_blob(self, program: Program, blob: bytes) -> Restored:
+        """The kernels that `Compiled.to_blob` packed."""
+        facts, code = disk.unpack(blob)
+        return runtime.restored(program.name, facts, code)
+
+    def export(
+        self,
+        program: Program,
+        options: Options,
+        typical: Mapping[str, int],
+        targets: Sequence[str],
+        symbol: str,
+    ) -> tuple[Exported, ...]:
+        """Cubins for architectures, and PTX for those after the newest; see
+        `tc.pipeline.target.Exporting`."""
+        names = tuple(dict.fromkeys(targets)) or (self._target(options)[0],)
+        for name in names:
+            nvrtc.check(name)
+        out: list[Exported] = []
+        newest: tuple[int, str, Compiled] | None = None
+        for name in names:
+            made = self.compile(program, replace(options, isa=name), typical)
+            facts = facts_of(made.interface, made.module.kernels, made.notices)
+            assert isinstance(made.functions, device.Kernels)
+            out.append(Exported("module", name, facts, made.functions.cubin))
+            number = re.sub(r"\D", "", name)
+            if newest is None or int(number) > newest[0]:
+                newest = int(number), f"compute_{number}", made
+        assert newest is not None
+        _, virtual, made = newest
+        ptx = nvrtc.ptx_of(made.module.text, virtual, options.mapping != "identity")
+        facts = facts_of(made.interface, made.module.kernels, made.notices)
+        return (*out, Exported("module", virtual, facts, ptx))
 
     def _target(self, options: Options) -> tuple[str, Target]:
         """The architecture to compile for, and what is known of it."""

@@ -4,9 +4,11 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
@@ -106,6 +108,18 @@ def compile_text(text: str, arch: str, contract: bool) -> Machine:
     Raises InternalError, code TC0907, for a text that NVRTC refuses.
     """
     nvrtc = _nvrtc()
+    with _compiled(text, arch, contract) as (program, log):
+        error, size = nvrtc.nvrtcGetCUBINSize(program)
+        _check_result(nvrtc, error)
+        cubin = b" " * size
+        _check_result(nvrtc, *nvrtc.nvrtcGetCUBIN(program, cubin))
+    return Machine(arch, cubin, parse(log), log)
+
+
+@contextmanager
+def _compiled(text: str, arch: str, contract: bool) -> Generator[tuple[Any, str]]:
+    """A program of NVRTC, compiled, and its log."""
+    nvrtc = _nvrtc()
     options = [
         f"--gpu-architecture={arch}", "--std=c++17", f"--fmad={str(contract).lower()}", "--ftz=false",
         "--prec-div=true", "--prec-sqrt=true", "--ptxas-options=-v",
@@ -118,13 +132,32 @@ def compile_text(text: str, arch: str, contract: bool) -> Machine:
         if error == nvrtc.nvrtcResult.NVRTC_ERROR_COMPILATION:
             raise InternalError(f"NVRTC refuses the text: {log.strip()}", code="TC0907")
         _check_result(nvrtc, error)
-        error, size = nvrtc.nvrtcGetCUBINSize(program)
-        _check_result(nvrtc, error)
-        cubin = b" " * size
-        _check_result(nvrtc, *nvrtc.nvrtcGetCUBIN(program, cubin))
+        yield program, log
     finally:
         nvrtc.nvrtcDestroyProgram(program)
-    return Machine(arch, cubin, parse(log), log)
+
+
+def ptx_of(text: str, arch: str, contract: bool) -> bytes:
+    """The text as PTX for an architecture, such as compute_90, and all later ones; as `compile_text`."""
+    nvrtc = _nvrtc()
+    with _compiled(text, arch, contract) as (program, _):
+        error, size = nvrtc.nvrtcGetPTXSize(program)
+        _check_result(nvrtc, error)
+        ptx = b" " * size
+        _check_result(nvrtc, *nvrtc.nvrtcGetPTX(program, ptx))
+    return ptx
+
+
+def version() -> str:
+    """The version of NVRTC, for keys of stored kernels."""
+    nvrtc = _nvrtc()
+    error, major, minor = nvrtc.nvrtcVersion()
+    _check_result(nvrtc, error)
+    try:
+        package = importlib.metadata.version("nvidia-cuda-nvrtc-cu12")
+    except importlib.metadata.PackageNotFoundError:
+        package = "of the system"
+    return f"NVRTC {major}.{minor}, {package}"
 
 
 def _check_result(nvrtc: Any, error: Any) -> None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, runtime_checkable
 
+from tc.cache import disk
 from tc.codegen.gpu_module import Kernel, Module
 from tc.errors import Span
 from tc.ir.expr import Expr
 from tc.ir.lines import TRACE, Lines, joined, split
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_lines, nest_text
-from tc.pipeline.devices import DeviceCall, Launches
 from tc.pipeline.target import stage_text
 
 from .interface import Interface
+from .launched import Functions, Launched
 from .passes import Lowered
-from .run import Array, Record
+from .stored import facts_of
 
 GPU_OPTIONS = frozenset(
     [
@@ -39,42 +40,15 @@ GPU_OPTIONS = frozenset(
 )
 
 
-class Functions(Protocol):
-    """The kernels of a module, loaded on a device."""
+@runtime_checkable
+class WithImage(Protocol):
+    """Functions that are machine code before they are loaded."""
 
-    def run(
-        self,
-        interface: Interface,
-        kernels: Sequence[Kernel],
-        inputs: Sequence[Array],
-        outputs: Sequence[Array],
-    ) -> Record | None:
-        """See `.run.run`.  Raises BackendError: TC0810 if the device fails, TC0815 without a device."""
-        ...
-
-
-class DeviceFunctions(Functions, Protocol):
-    """Such kernels that also run on arrays that are on a device."""
-
-    def launch(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> None:
-        """Put the kernels on the stream of a call."""
-        ...
-
-    def prepare(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> None:
-        """Load what `launch` needs."""
-        ...
-
-    def launches(self, interface: Interface, kernels: Sequence[Kernel], call: DeviceCall) -> Launches | None:
-        """What `launch` does; see `tc.pipeline.devices.DeviceLauncher`."""
-        ...
-
-    def refused(self, device: int, what: str, status: int) -> None:
-        """Raise the error of a launch."""
-        ...
+    cubin: bytes
 
 
 @dataclass(frozen=True)
-class Compiled:
+class Compiled(Launched):
     """Kernels that `run` launches one after the other; there is no address to call.
 
     `stages` are texts that only this backend has; `resources` are the registers and memory of each kernel,
@@ -126,32 +100,16 @@ class Compiled:
             return split(self.lowered.choice)
         return split(_traced(self.module) if stage == "code" else self.artifact(stage))
 
-    def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:
-        """Copy dense arrays in signature order to the device, launch, copy the results back.
+    def to_blob(self) -> bytes | None:
+        """The launches and their machine code, for other processes; None where there is none to keep."""
+        if not isinstance(self.functions, WithImage):
+            return None
+        facts = facts_of(self.interface, self.module.kernels, self.notices)
+        return disk.pack(facts, self.functions.cubin)
 
-        Returns the record of a failed check or a failed allocation, as `_native.Entry.run` does.
-        """
-        return self.functions.run(self.interface, self.module.kernels, inputs, outputs)
-
-    def launch(self, call: DeviceCall) -> None:
-        """Run on arrays of a device; see `tc.pipeline.devices.DeviceLauncher`."""
-        self._on_device.launch(self.interface, self.module.kernels, call)
-
-    def prepare(self, call: DeviceCall) -> None:
-        """Make ready for a capture of `launch`."""
-        self._on_device.prepare(self.interface, self.module.kernels, call)
-
-    def launches(self, call: DeviceCall) -> Launches | None:
-        """What `launch` does, for `tc._native`."""
-        return self._on_device.launches(self.interface, self.module.kernels, call)
-
-    def refused(self, device: int, what: str, status: int) -> None:
-        """Raise the error of a launch that the driver refused."""
-        self._on_device.refused(device, what, status)
-
-    @property
-    def _on_device(self) -> DeviceFunctions:
-        return cast("DeviceFunctions", self.functions)  # of cuda
+    def steps(self) -> tuple[Kernel, ...]:
+        """What is launched, in order."""
+        return self.module.kernels
 
 
 def _traced(module: Module) -> str:

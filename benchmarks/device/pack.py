@@ -83,7 +83,7 @@ def compiled(kernel: Any, given: Mapping[str, Any], buffers: Mapping[str, Any]) 
     sizes = {n: v for n, v in found.items() if n not in scalars}
     accumulated = {x.name for x in front.checked.returns if x.mode == "accumulate"} & buffers.keys()
     variant = kernel._variant(scalars, frozenset(accumulated), {}, sizes)
-    return kernel._compile(variant, sizes, scalars).compiled, sizes
+    return kernel._compile(variant, sizes, scalars).whole, sizes
 
 
 def stored(array: Tensor) -> Tensor:

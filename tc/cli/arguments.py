@@ -70,7 +70,8 @@ def read_source(file: str) -> Source:
         ) from None
 
 
-def _pairs(items: Sequence[str], flag: str) -> dict[str, str]:
+def pairs(items: Sequence[str], flag: str) -> dict[str, str]:
+    """{name: value} from values of a flag of the form NAME=VALUE."""
     out: dict[str, str] = {}
     for item in items:
         name, equals, value = item.partition("=")
@@ -85,10 +86,11 @@ def _pairs(items: Sequence[str], flag: str) -> dict[str, str]:
 def numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
     """{name: number} from the values of a flag."""
     each = [part for item in items for part in item.split(",")]
-    return {name: _number(name, value, flag, whole) for name, value in _pairs(each, flag).items()}
+    return {name: number(name, value, flag, whole) for name, value in pairs(each, flag).items()}
 
 
-def _number(name: str, value: str, flag: str, whole: bool) -> int | float | bool:
+def number(name: str, value: str, flag: str, whole: bool) -> int | float | bool:
+    """A number that a flag gives a name; `whole`: an integer."""
     if not whole and value in ("true", "false"):
         return value == "true"
     try:
@@ -104,8 +106,11 @@ def _number(name: str, value: str, flag: str, whole: bool) -> int | float | bool
     raise ArgumentError(f"{flag} {name}={value}: not {what}", code="TC0515")
 
 
-def kernel_of(args: argparse.Namespace, source: Source, case: Case | None = None) -> Any:
-    """The kernel of a source; what the flags do not say is as in a reproducer.
+def kernel_of(
+    args: argparse.Namespace, source: Source, case: Case | None = None, *, generic: bool = False
+) -> Any:
+    """The kernel of a source; what the flags do not say is as in a reproducer.  `generic`: it may have type
+    variables that no flag gives.
 
     Its options and dynamic sizes are for its backend: another one gets neither.
     """
@@ -116,7 +121,7 @@ def kernel_of(args: argparse.Namespace, source: Source, case: Case | None = None
 
     same = case if case is not None and args.backend in (None, case.backend) else None
     options: dict[str, Any] = dict(same.options) if same else {}
-    for name, value in _pairs(args.option, "--option").items():
+    for name, value in pairs(args.option, "--option").items():
         try:
             options[name] = json.loads(value)
         except json.JSONDecodeError:
@@ -125,7 +130,7 @@ def kernel_of(args: argparse.Namespace, source: Source, case: Case | None = None
                 code="TC0515",
                 help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
             ) from None
-    types = _pairs(args.type, "--type")
+    types = pairs(args.type, "--type")
     lang = "sac" if source.name.endswith(".sac") else "tc"
     made: Any = compile_source(
         source,
@@ -138,7 +143,7 @@ def kernel_of(args: argparse.Namespace, source: Source, case: Case | None = None
         dynamic={**(same.dynamic if same else {}), **_dynamic(getattr(args, "dynamic", []))},
         types=types or None,
     )
-    if isinstance(made, GenericKernel):
+    if isinstance(made, GenericKernel) and not generic:
         raise DTypeError(
             f"the type variable {made.variables[0].name} of '{made.name}' is not given",
             made.variables[0].span,
@@ -158,10 +163,10 @@ def kernel_of(args: argparse.Namespace, source: Source, case: Case | None = None
 def _ranks(given: list[str]) -> dict[str, Any]:
     """{parameter: rank, or rank and type} from the flags."""
     out: dict[str, Any] = {}
-    for name, value in _pairs(given, "--rank").items():
+    for name, value in pairs(given, "--rank").items():
         rank, _, dtype = value.partition(":")
-        number = int(_number(name, rank, "--rank", whole=True))
-        out[name] = (number, dtype) if dtype else number
+        many = int(number(name, rank, "--rank", whole=True))
+        out[name] = (many, dtype) if dtype else many
     return out
 
 
@@ -172,8 +177,8 @@ def request_of(args: argparse.Namespace) -> Request:
     return Request(
         sizes=numbers(args.size, "--size", whole=True),
         scalars=numbers(args.scalar, "--scalar", whole=False),
-        inputs=_pairs(args.input, "--input"),
-        outputs=_pairs(getattr(args, "output", []), "--output"),
+        inputs=pairs(args.input, "--input"),
+        outputs=pairs(getattr(args, "output", []), "--output"),
         seed=args.seed,
         check=getattr(args, "check", False),
     )

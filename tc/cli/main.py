@@ -1,4 +1,4 @@
-"""The command line: run, show, check, tune, bench, format, doctor, cache, library, demo.
+"""The command line: run, show, check, tune, bench, export, format, doctor, cache, library, demo.
 
 Exit codes: 0 done; 1 the program or the call is wrong, or a check found a difference; 2 the command line
 does not parse; 3 a bug in tc; 130 interrupted.  Results go to stdout, diagnostics and warnings to stderr,
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tc import __version__, errors
 from tc.cli import bench as benching
+from tc.cli import export as exporting
 from tc.cli import show as showing
 from tc.cli import tune as tuning
 from tc.cli.arguments import (
@@ -143,6 +144,9 @@ def _parser() -> argparse.ArgumentParser:
     benching.add_arguments(bench)
     target_arguments(bench)
 
+    export = add("export", _export, "Write compiled kernels to a file that needs no compiler.", json=True)
+    exporting.add_arguments(export, file)
+
     fmt = add("format", _format, "Print sources, formatted.")
     fmt.add_argument("files", nargs="+", metavar="file", help=file)
     how = fmt.add_mutually_exclusive_group()
@@ -238,6 +242,10 @@ def _bench(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
     from tc.cli import bench_run
 
     return bench_run.run(args, kernel_of(args, read_source(args.file)), request_of(args))
+
+
+def _export(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
+    return exporting.run(args)
 
 
 def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:

@@ -84,11 +84,14 @@ def version() -> str:
     return f"llvmlite {llvmlite.__version__}, LLVM {'.'.join(map(str, llvm.llvm_version_info))}"
 
 
-def target_machine(level: int = 1, cpu: str | None = None, features: str | None = None) -> Any:
+def target_machine(
+    level: int = 1, cpu: str | None = None, features: str | None = None, *, shared: bool = False
+) -> Any:
     """A new target machine: an engine owns the one it is made with, so none is shared.
 
     `cpu` is LLVM's name of a processor, such as "x86-64-v3", by default the one of this machine.  `features`
     ("+avx2,-fma") are added to those of `cpu`; by default none, or what this machine has if `cpu` is None.
+    `shared`: the code is independent of its position, as that of shared libraries is.
     """
     with _LOCK:
         _initialize()
@@ -96,9 +99,10 @@ def target_machine(level: int = 1, cpu: str | None = None, features: str | None 
             cpu, host = host_cpu()
             features = host if features is None else features
         target = llvm.Target.from_default_triple()
-        return target.create_target_machine(
-            cpu=cpu, features=features or "", opt=level, jit=True, codemodel="jitdefault"
+        how: Any = (
+            {"reloc": "pic", "codemodel": "small"} if shared else {"jit": True, "codemodel": "jitdefault"}
         )
+        return target.create_target_machine(cpu=cpu, features=features or "", opt=level, **how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,10 +152,12 @@ def engine_of(module: Any, machine: Any) -> Any:
 
 
 @cache
-def _generator(level: int, cpu: str | None, features: str | None) -> tuple[Any, Any, Any]:
+def _generator(
+    level: int, cpu: str | None, features: str | None, shared: bool = False
+) -> tuple[Any, Any, Any]:
     """A target machine, and the passes before it with their builder: made once, since llvmlite leaks memory
     of a builder.  Use them with the lock held."""
-    machine = target_machine(level, cpu, features)
+    machine = target_machine(level, cpu, features, shared=shared)
     options = llvm.create_pipeline_tuning_options()
     options.loop_vectorization = options.slp_vectorization = options.loop_unrolling = False
     manager = llvm.create_new_module_pass_manager()
@@ -161,10 +167,16 @@ def _generator(level: int, cpu: str | None, features: str | None) -> tuple[Any, 
 
 
 def _generate(
-    text: str, level: int, cpu: str | None, features: str | None, *, verify: bool = False
+    text: str,
+    level: int,
+    cpu: str | None,
+    features: str | None,
+    *,
+    verify: bool = False,
+    shared: bool = False,
 ) -> tuple[Any, Any]:
     """A module that is ready for code generation, and the target machine for it."""
-    machine, manager, builder = _generator(level, cpu, features)
+    machine, manager, builder = _generator(level, cpu, features, shared)
     try:
         module = parsed(text)
         module.triple = machine.triple
@@ -184,18 +196,29 @@ def object_of(
     cpu: str | None = None,
     features: str | None = None,
     verify: bool = False,
+    shared: bool = False,
 ) -> bytes:
     """The object file of a module.  Functions that it declares are resolved only by `load_object`.
 
     `level` is the code generator's effort (0 to 3: 1 is as good as 3 here and cheaper).  Of the optimiser
     only the inlining of `alwaysinline` functions and scalar replacement run.  `cpu` and `features` are as in
-    `target_machine`.  `verify` checks the text, about a millisecond.  Raises InternalError (TC0903) for text
-    that LLVM refuses.
+    `target_machine`.  `verify` checks the text, about a millisecond.  With `shared` the object is for a
+    linker that makes shared libraries.  Raises InternalError (TC0903) for text that LLVM refuses.
     """
     with _LOCK, deferred():
-        module, machine = _generate(text, level, cpu, features, verify=verify)
+        module, machine = _generate(text, level, cpu, features, verify=verify, shared=shared)
         with closing(module):  # a finalizer would run without the lock, and swallow an interrupt
             return machine.emit_object(module)
+
+
+def assembled(text: str) -> bytes:
+    """The object file of assembly text for this machine, by LLVM's assembler.  Raises InternalError (TC0903)
+    for text that it refuses."""
+    with _LOCK:
+        _initialize()
+        llvm.initialize_native_asmparser()
+    quoted = (line.replace("\\", "\\5C").replace('"', "\\22") for line in text.splitlines())
+    return object_of("".join(f'module asm "{line}"\n' for line in quoted), shared=True)
 
 
 def assembly_of(

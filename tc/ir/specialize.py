@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tc.errors import PreconditionError
+from tc.errors import PreconditionError, Span
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import FALSE, TRUE, Call, Expr, rebuild, walk
 from tc.ir.intervals import Interval, box_interval, interval, is_index, within
@@ -43,7 +43,7 @@ def specialize(
     def precondition(p: Precondition) -> Precondition:
         condition = index(p.condition)
         if condition == FALSE:
-            raise _excluded(p, values)
+            raise excluded(p.reason, text(p.display), p.span, values)
         return replace(p, condition=condition)
 
     special = replace(
@@ -93,15 +93,17 @@ def require(program: Program, sizes: Mapping[str, int]) -> None:
     """Raises PreconditionError (TC0601) as `specialize` does, for sizes that stay symbolic."""
     for p in program.preconditions:
         if not evaluate(p.condition, sizes):
-            raise _excluded(p, sizes)
+            raise excluded(p.reason, text(p.display), p.span, sizes)
 
 
-def _excluded(p: Precondition, values: Mapping[str, int | float]) -> PreconditionError:
+def excluded(
+    reason: str, needed: str, span: Span | None, values: Mapping[str, int | float]
+) -> PreconditionError:
+    """The error of a precondition that does not hold: what would happen, and the condition as text."""
     given = ", ".join(f"{k} = {v}" for k, v in values.items())
-    needed = text(p.display)
     return PreconditionError(
-        f"{p.reason}: the sizes must satisfy {needed}, but {given}",
-        p.span,
+        f"{reason}: the sizes must satisfy {needed}, but {given}",
+        span,
         code="TC0601",
         help=f"pass arrays for which {needed}",
     )

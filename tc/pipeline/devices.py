@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -176,3 +176,18 @@ class HasDevices(Protocol):
 
     @property
     def devices(self) -> Devices: ...
+
+
+class Runtime(Protocol):
+    """The module `runtime` of a backend whose bundles have modules: it loads no compiler."""
+
+    devices: Devices
+
+    def choose(self, targets: Sequence[str], name: str, number: int | None = None) -> int:
+        """Which of some targets is for a device, by default the usual one; `name` is the kernel's.  Raises
+        BackendError, code TC0830, if none is."""
+        ...
+
+    def restored(self, name: str, facts: Mapping[str, Any], code: bytes) -> Launcher:
+        """What runs exported code."""
+        ...

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from dataclasses import dataclass, field
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from tc.errors import BackendError, Span
 from tc.ir.expr import Expr
@@ -129,6 +129,43 @@ class Storable(Protocol):
 
     def to_blob(self) -> bytes | None:
         """Plain data and object code (`tc.cache.disk.pack`), or None for a kernel that cannot be kept."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """A kernel for a target, such as avx2 or sm_90, to be run elsewhere without a compiler.
+
+    `kind`: "object" for an object file whose function `symbol` follows tc/native/entry.h; "module" for code
+    that the run time of the backend loads.  `requires` are the features of a processor, as Linux lists them,
+    that an object needs.  `facts` are plain data for who runs it; those of an object have `workspace`, an
+    expression in bytes (`tc.ir.expr_json`), and `release_gil`.
+    """
+
+    kind: Literal["object", "module"]
+    target: str
+    facts: Mapping[str, Any]
+    code: bytes = field(repr=False)
+    symbol: str = ""
+    requires: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Exporting(Backend, Protocol):
+    """A backend whose kernels can be written to bundles (`tc.bundle`)."""
+
+    def export(
+        self,
+        program: Program,
+        options: Options,
+        typical: Mapping[str, int],
+        targets: Sequence[str],
+        symbol: str,
+    ) -> tuple[Exported, ...]:
+        """The kernel of a program for some targets, of which the first one that a machine has is run there;
+        for no targets those that suit this machine.  The function of an object has a name that begins with
+        `symbol`, another one for each target.
+        BackendError, code TC0811, for targets that it cannot compile for."""
         ...
 
 

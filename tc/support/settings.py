@@ -23,8 +23,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
-from platformdirs import user_cache_dir, user_data_dir
-
 from tc.errors import ArgumentError
 
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
@@ -63,13 +61,21 @@ def cache() -> bool:
 def cache_directory() -> Path:
     """Where compiled kernels are kept (`TC_CACHE_DIR`); it need not exist."""
     text = os.environ.get("TC_CACHE_DIR", "")
-    return Path(text) if text else Path(user_cache_dir("tensor-comprehensions", appauthor=False))
+    if text:
+        return Path(text)
+    from platformdirs import user_cache_dir  # what runs bundles may be without it
+
+    return Path(user_cache_dir("tensor-comprehensions", appauthor=False))
 
 
 def records_directory() -> Path:
     """Where records of measurements are (`TC_TUNE_DIR`); it need not exist."""
     text = os.environ.get("TC_TUNE_DIR", "")
-    return Path(text) if text else Path(user_data_dir("tensor-comprehensions", appauthor=False)) / "tuning"
+    if text:
+        return Path(text)
+    from platformdirs import user_data_dir
+
+    return Path(user_data_dir("tensor-comprehensions", appauthor=False)) / "tuning"
 
 
 def cuda_device() -> int:

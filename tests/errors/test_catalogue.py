@@ -378,6 +378,36 @@ def _no_workers(m: pytest.MonkeyPatch) -> None:
     tc.tune(source, sizes={"N": 3}, backend="cpu", records=False, client=Client())
 
 
+def _later_bundle(m: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    from tc.bundle import archive
+
+    m.chdir(tempfile.gettempdir())
+    with m.context() as later:
+        later.setattr(archive, "VERSION", 2)
+        archive.write("mm.tcb", {"tc": "9.0"}, {})
+    tc.load("mm.tcb")
+
+
+def _other_processor(m: pytest.MonkeyPatch) -> None:
+    import tempfile
+
+    from tc.bundle import processor
+
+    kernel = tc.compile("def f(float(N) A) -> (B) { B(i) = 13 * A(i) }", "cpu")
+    path = kernel.export(f"{tempfile.gettempdir()}/f.tcb", {"N": 3}, isa="avx512,avx2")
+    m.setattr(processor, "features", lambda: frozenset({"sse4_2"}))
+    tc.load(path)
+
+
+def _no_linker(m: pytest.MonkeyPatch) -> None:
+    import shutil
+
+    m.setattr(shutil, "which", lambda name: None)
+    tc.compile("def f(float(N) A) -> (B) { B(i) = 13 * A(i) }", "cpu").export("never.tcb", {"N": 3})
+
+
 MM = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
 
 
@@ -441,6 +471,9 @@ PROVOKED: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "TC0814": lambda m: tc.compile(
         "def f(float(N) A) -> (B) { B(i) = A(i) }", "cpu", sizes={"N": 4}, options={"machine": {"core": 4}}
     ),
+    "TC0533": _later_bundle,
+    "TC0830": _other_processor,
+    "TC0831": _no_linker,
     "TC0815": _no_such_device,
     "TC0816": _no_doubles,
     "TC0817": _two_devices,

@@ -83,7 +83,9 @@ def test_the_wheel_holds_every_source_and_nothing_else(wheel: Path) -> None:
     extensions = {n for n in names if n.endswith(".so")}
     assert {re.sub(r"\..*", "", n) for n in extensions} == {"tc/_halide", "tc/_native"}
     rest = {n for n in names - sources - extensions if ".dist-info/" not in n}
-    assert rest <= {"tc/_build_info.py"}
+    # What a C interface has of the run time is compiled where it is exported.
+    needed = {f"tc/native/{name}.cpp" for name in ("arena", "pages", "pool")}
+    assert needed <= rest <= {"tc/_build_info.py", *needed}
 
 
 def test_the_wheels_metadata(wheel: Path) -> None:

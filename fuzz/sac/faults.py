@@ -51,7 +51,7 @@ FAULTS = (
         "tc/lang/sac/comprehend.py",
         "_settled(upper, not strict[1], 1)",
         "_settled(upper, False, 1)",
-        1,
+        0,
     ),
     Fault(
         "the dots of a pattern take the first axes",

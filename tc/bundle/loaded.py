@@ -6,7 +6,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, cast
 
 from tc import _native, registry
@@ -124,7 +123,7 @@ class Bundle(_native.Dispatcher):
             )
         return found[0] if backend is None else backend
 
-    @cached_property
+    @property
     def _devices(self) -> Devices | None:
         """Those of the backend, if it has any."""
         return registry.runtime(self.backend).devices if self.backend == _ON_DEVICES else None
@@ -156,7 +155,7 @@ class Bundle(_native.Dispatcher):
         """The range of every dimension of every parameter and result, symbolic, as text."""
         return self._manifest.instances[0].ranges
 
-    @cached_property
+    @property
     def manifest(self) -> Mapping[str, Any]:
         """The manifest as it stands in the file."""
         return self._archive.manifest

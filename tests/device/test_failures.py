@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -96,6 +96,15 @@ def paths(machine: Machine, on_torch: Torch, on_jax: Jax) -> Paths:
     return Paths(machine, on_torch, on_jax)
 
 
+@pytest.fixture
+def frozen() -> Iterator[None]:
+    """What is there already is not looked at by the collector, which runs after each failure."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def fresh(machine: Machine) -> None:
     """The backend has used no device yet."""
     backend_module("device")._devices.clear()
@@ -111,6 +120,7 @@ def live(machine: Machine) -> int:
 
 @pytest.mark.share(2)
 @pytest.mark.parametrize("path", PATHS)
+@pytest.mark.usefixtures("frozen")
 def test_a_failure_at_every_call_of_the_driver(machine: Machine, paths: Paths, path: str) -> None:
     fresh(machine)
     paths.check(path, paths.call(path)())

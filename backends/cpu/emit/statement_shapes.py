@@ -58,7 +58,9 @@ def takes_long(s: For, nest: LoopNest) -> bool:
     sequential loop does that has loops of its own, but vectors and unrolled ones, or calls functions."""
     inside = list(statements(s.body))
     if s.var not in nest.counters:
-        return _instances(s.body, nest) >= _LONG
+        # The innermost such loop is enough.
+        loops = [x for x in inside if isinstance(x, For) and x.kind is LoopKind.SERIAL]
+        return _instances(s.body, nest) >= _LONG > max((_instances(x.body, nest) for x in loops), default=0)
     return any(isinstance(x, For) and x.kind in (LoopKind.SERIAL, LoopKind.PARALLEL) for x in inside) or any(
         isinstance(x, Call) and x.kind == "intrinsic" and x.name not in CHEAP_FUNCTIONS
         for c in inside

@@ -17,174 +17,242 @@ entry:
   %error = load ptr, ptr %v13
   br label %head14
 head14:
-  %i17 = phi i64 [ 0, %entry ], [ %v28, %after21 ]
+  %i17 = phi i64 [ 0, %entry ], [ %v36, %after29 ]
   %v18 = icmp slt i64 %i17, 3
   br i1 %v18, label %body15, label %after16
 body15:
-  br label %head19
-head19:
-  %i22 = phi i64 [ 0, %body15 ], [ %v27, %body20 ]
-  %v23 = icmp slt i64 %i22, 4
-  br i1 %v23, label %body20, label %after21
-body20:
+  %v19 = call ptr @tc_signals()
+  %v20 = load volatile i32, ptr %v19, align 4
+  %v24 = icmp eq i32 %v20, 0
+  br i1 %v24, label %go23, label %signal21
+signal21:
+  %v25 = call i32 @tc_interrupted()
+  %v26 = icmp eq i32 %v25, 0
+  br i1 %v26, label %go23, label %stop22
+stop22:
+  ret i32 1
+go23:
+  br label %head27
+head27:
+  %i30 = phi i64 [ 0, %go23 ], [ %v35, %body28 ]
+  %v31 = icmp slt i64 %i30, 4
+  br i1 %v31, label %body28, label %after29
+body28:
   ; S0: O1(i,j) +=! LUT1(I1(i,k),j) # starts from the neutral element
-  %v24 = mul i64 %i17, 4
-  %v25 = add i64 %v24, %i22
-  %v26 = getelementptr float, ptr %v10, i64 %v25
-  store float 0x0000000000000000, ptr %v26, align 4
-  %v27 = add nsw i64 %i22, 1
-  br label %head19
-after21:
-  %v28 = add nsw i64 %i17, 1
+  %v32 = mul i64 %i17, 4
+  %v33 = add i64 %v32, %i30
+  %v34 = getelementptr float, ptr %v10, i64 %v33
+  store float 0x0000000000000000, ptr %v34, align 4
+  %v35 = add nsw i64 %i30, 1
+  br label %head27
+after29:
+  %v36 = add nsw i64 %i17, 1
   br label %head14
 after16:
-  br label %head29
-head29:
-  %i32 = phi i64 [ 0, %after16 ], [ %v70, %after36 ]
-  %v33 = icmp slt i64 %i32, 3
-  br i1 %v33, label %body30, label %after31
-body30:
-  br label %head34
-head34:
-  %i37 = phi i64 [ 0, %body30 ], [ %v69, %after41 ]
-  %v38 = icmp slt i64 %i37, 4
-  br i1 %v38, label %body35, label %after36
-body35:
-  br label %head39
-head39:
-  %i42 = phi i64 [ 0, %body35 ], [ %v68, %inside49 ]
-  %v43 = icmp slt i64 %i42, 5
-  br i1 %v43, label %body40, label %after41
-body40:
+  br label %head37
+head37:
+  %i40 = phi i64 [ 0, %after16 ], [ %v94, %after52 ]
+  %v41 = icmp slt i64 %i40, 3
+  br i1 %v41, label %body38, label %after39
+body38:
+  %v42 = call ptr @tc_signals()
+  %v43 = load volatile i32, ptr %v42, align 4
+  %v47 = icmp eq i32 %v43, 0
+  br i1 %v47, label %go46, label %signal44
+signal44:
+  %v48 = call i32 @tc_interrupted()
+  %v49 = icmp eq i32 %v48, 0
+  br i1 %v49, label %go46, label %stop45
+stop45:
+  ret i32 1
+go46:
+  br label %head50
+head50:
+  %i53 = phi i64 [ 0, %go46 ], [ %v93, %after65 ]
+  %v54 = icmp slt i64 %i53, 4
+  br i1 %v54, label %body51, label %after52
+body51:
+  %v55 = call ptr @tc_signals()
+  %v56 = load volatile i32, ptr %v55, align 4
+  %v60 = icmp eq i32 %v56, 0
+  br i1 %v60, label %go59, label %signal57
+signal57:
+  %v61 = call i32 @tc_interrupted()
+  %v62 = icmp eq i32 %v61, 0
+  br i1 %v62, label %go59, label %stop58
+stop58:
+  ret i32 1
+go59:
+  br label %head63
+head63:
+  %i66 = phi i64 [ 0, %go59 ], [ %v92, %inside73 ]
+  %v67 = icmp slt i64 %i66, 5
+  br i1 %v67, label %body64, label %after65
+body64:
   ; S1: O1(i,j) +=! LUT1(I1(i,k),j)
-  %v44 = mul i64 %i32, 5
-  %v45 = add i64 %v44, %i42
-  %v46 = getelementptr i32, ptr %v4, i64 %v45
-  %v47 = load i32, ptr %v46, align 4
-  %v48 = sext i32 %v47 to i64
-  %v51 = icmp ult i64 %v48, 10
-  br i1 %v51, label %inside49, label %outside50
-outside50:
-  %v52 = getelementptr i64, ptr %error, i64 0
-  store i64 2, ptr %v52
-  %v53 = getelementptr i64, ptr %error, i64 1
-  store i64 %v48, ptr %v53
-  %v54 = getelementptr i64, ptr %error, i64 2
-  store i64 3, ptr %v54
-  %v55 = getelementptr i64, ptr %error, i64 3
-  store i64 %i32, ptr %v55
-  %v56 = getelementptr i64, ptr %error, i64 4
-  store i64 %i37, ptr %v56
-  %v57 = getelementptr i64, ptr %error, i64 5
-  store i64 %i42, ptr %v57
-  %v58 = getelementptr i64, ptr %error, i64 6
-  store i64 0, ptr %v58
+  %v68 = mul i64 %i40, 5
+  %v69 = add i64 %v68, %i66
+  %v70 = getelementptr i32, ptr %v4, i64 %v69
+  %v71 = load i32, ptr %v70, align 4
+  %v72 = sext i32 %v71 to i64
+  %v75 = icmp ult i64 %v72, 10
+  br i1 %v75, label %inside73, label %outside74
+outside74:
+  %v76 = getelementptr i64, ptr %error, i64 0
+  store i64 2, ptr %v76
+  %v77 = getelementptr i64, ptr %error, i64 1
+  store i64 %v72, ptr %v77
+  %v78 = getelementptr i64, ptr %error, i64 2
+  store i64 3, ptr %v78
+  %v79 = getelementptr i64, ptr %error, i64 3
+  store i64 %i40, ptr %v79
+  %v80 = getelementptr i64, ptr %error, i64 4
+  store i64 %i53, ptr %v80
+  %v81 = getelementptr i64, ptr %error, i64 5
+  store i64 %i66, ptr %v81
+  %v82 = getelementptr i64, ptr %error, i64 6
+  store i64 0, ptr %v82
   ret i32 1
-inside49:
-  %v59 = mul i64 %v48, 4
-  %v60 = add i64 %v59, %i37
-  %v61 = getelementptr float, ptr %v2, i64 %v60
-  %v62 = load float, ptr %v61, align 4
-  %v63 = mul i64 %i32, 4
-  %v64 = add i64 %v63, %i37
-  %v65 = getelementptr float, ptr %v10, i64 %v64
-  %v66 = load float, ptr %v65, align 4
-  %v67 = fadd float %v66, %v62
-  store float %v67, ptr %v65, align 4
-  %v68 = add nsw i64 %i42, 1
-  br label %head39
-after41:
-  %v69 = add nsw i64 %i37, 1
-  br label %head34
-after36:
-  %v70 = add nsw i64 %i32, 1
-  br label %head29
-after31:
-  br label %head71
-head71:
-  %i74 = phi i64 [ 0, %after31 ], [ %v85, %after78 ]
-  %v75 = icmp slt i64 %i74, 3
-  br i1 %v75, label %body72, label %after73
-body72:
-  br label %head76
-head76:
-  %i79 = phi i64 [ 0, %body72 ], [ %v84, %body77 ]
-  %v80 = icmp slt i64 %i79, 4
-  br i1 %v80, label %body77, label %after78
-body77:
+inside73:
+  %v83 = mul i64 %v72, 4
+  %v84 = add i64 %v83, %i53
+  %v85 = getelementptr float, ptr %v2, i64 %v84
+  %v86 = load float, ptr %v85, align 4
+  %v87 = mul i64 %i40, 4
+  %v88 = add i64 %v87, %i53
+  %v89 = getelementptr float, ptr %v10, i64 %v88
+  %v90 = load float, ptr %v89, align 4
+  %v91 = fadd float %v90, %v86
+  store float %v91, ptr %v89, align 4
+  %v92 = add nsw i64 %i66, 1
+  br label %head63
+after65:
+  %v93 = add nsw i64 %i53, 1
+  br label %head50
+after52:
+  %v94 = add nsw i64 %i40, 1
+  br label %head37
+after39:
+  br label %head95
+head95:
+  %i98 = phi i64 [ 0, %after39 ], [ %v117, %after110 ]
+  %v99 = icmp slt i64 %i98, 3
+  br i1 %v99, label %body96, label %after97
+body96:
+  %v100 = call ptr @tc_signals()
+  %v101 = load volatile i32, ptr %v100, align 4
+  %v105 = icmp eq i32 %v101, 0
+  br i1 %v105, label %go104, label %signal102
+signal102:
+  %v106 = call i32 @tc_interrupted()
+  %v107 = icmp eq i32 %v106, 0
+  br i1 %v107, label %go104, label %stop103
+stop103:
+  ret i32 1
+go104:
+  br label %head108
+head108:
+  %i111 = phi i64 [ 0, %go104 ], [ %v116, %body109 ]
+  %v112 = icmp slt i64 %i111, 4
+  br i1 %v112, label %body109, label %after110
+body109:
   ; S2: O2(i,j) +=! LUT2(I2(i,k),j) # starts from the neutral element
-  %v81 = mul i64 %i74, 4
-  %v82 = add i64 %v81, %i79
-  %v83 = getelementptr float, ptr %v12, i64 %v82
-  store float 0x0000000000000000, ptr %v83, align 4
-  %v84 = add nsw i64 %i79, 1
-  br label %head76
-after78:
-  %v85 = add nsw i64 %i74, 1
-  br label %head71
-after73:
-  br label %head86
-head86:
-  %i89 = phi i64 [ 0, %after73 ], [ %v127, %after93 ]
-  %v90 = icmp slt i64 %i89, 3
-  br i1 %v90, label %body87, label %after88
-body87:
-  br label %head91
-head91:
-  %i94 = phi i64 [ 0, %body87 ], [ %v126, %after98 ]
-  %v95 = icmp slt i64 %i94, 4
-  br i1 %v95, label %body92, label %after93
-body92:
-  br label %head96
-head96:
-  %i99 = phi i64 [ 0, %body92 ], [ %v125, %inside106 ]
-  %v100 = icmp slt i64 %i99, 6
-  br i1 %v100, label %body97, label %after98
-body97:
-  ; S3: O2(i,j) +=! LUT2(I2(i,k),j)
-  %v101 = mul i64 %i89, 6
-  %v102 = add i64 %v101, %i99
-  %v103 = getelementptr i32, ptr %v8, i64 %v102
-  %v104 = load i32, ptr %v103, align 4
-  %v105 = sext i32 %v104 to i64
-  %v108 = icmp ult i64 %v105, 11
-  br i1 %v108, label %inside106, label %outside107
-outside107:
-  %v109 = getelementptr i64, ptr %error, i64 0
-  store i64 4, ptr %v109
-  %v110 = getelementptr i64, ptr %error, i64 1
-  store i64 %v105, ptr %v110
-  %v111 = getelementptr i64, ptr %error, i64 2
-  store i64 3, ptr %v111
-  %v112 = getelementptr i64, ptr %error, i64 3
-  store i64 %i89, ptr %v112
-  %v113 = getelementptr i64, ptr %error, i64 4
-  store i64 %i94, ptr %v113
-  %v114 = getelementptr i64, ptr %error, i64 5
-  store i64 %i99, ptr %v114
-  %v115 = getelementptr i64, ptr %error, i64 6
-  store i64 0, ptr %v115
+  %v113 = mul i64 %i98, 4
+  %v114 = add i64 %v113, %i111
+  %v115 = getelementptr float, ptr %v12, i64 %v114
+  store float 0x0000000000000000, ptr %v115, align 4
+  %v116 = add nsw i64 %i111, 1
+  br label %head108
+after110:
+  %v117 = add nsw i64 %i98, 1
+  br label %head95
+after97:
+  br label %head118
+head118:
+  %i121 = phi i64 [ 0, %after97 ], [ %v175, %after133 ]
+  %v122 = icmp slt i64 %i121, 3
+  br i1 %v122, label %body119, label %after120
+body119:
+  %v123 = call ptr @tc_signals()
+  %v124 = load volatile i32, ptr %v123, align 4
+  %v128 = icmp eq i32 %v124, 0
+  br i1 %v128, label %go127, label %signal125
+signal125:
+  %v129 = call i32 @tc_interrupted()
+  %v130 = icmp eq i32 %v129, 0
+  br i1 %v130, label %go127, label %stop126
+stop126:
   ret i32 1
-inside106:
-  %v116 = mul i64 %v105, 4
-  %v117 = add i64 %v116, %i94
-  %v118 = getelementptr float, ptr %v6, i64 %v117
-  %v119 = load float, ptr %v118, align 4
-  %v120 = mul i64 %i89, 4
-  %v121 = add i64 %v120, %i94
-  %v122 = getelementptr float, ptr %v12, i64 %v121
-  %v123 = load float, ptr %v122, align 4
-  %v124 = fadd float %v123, %v119
-  store float %v124, ptr %v122, align 4
-  %v125 = add nsw i64 %i99, 1
-  br label %head96
-after98:
-  %v126 = add nsw i64 %i94, 1
-  br label %head91
-after93:
-  %v127 = add nsw i64 %i89, 1
-  br label %head86
-after88:
+go127:
+  br label %head131
+head131:
+  %i134 = phi i64 [ 0, %go127 ], [ %v174, %after146 ]
+  %v135 = icmp slt i64 %i134, 4
+  br i1 %v135, label %body132, label %after133
+body132:
+  %v136 = call ptr @tc_signals()
+  %v137 = load volatile i32, ptr %v136, align 4
+  %v141 = icmp eq i32 %v137, 0
+  br i1 %v141, label %go140, label %signal138
+signal138:
+  %v142 = call i32 @tc_interrupted()
+  %v143 = icmp eq i32 %v142, 0
+  br i1 %v143, label %go140, label %stop139
+stop139:
+  ret i32 1
+go140:
+  br label %head144
+head144:
+  %i147 = phi i64 [ 0, %go140 ], [ %v173, %inside154 ]
+  %v148 = icmp slt i64 %i147, 6
+  br i1 %v148, label %body145, label %after146
+body145:
+  ; S3: O2(i,j) +=! LUT2(I2(i,k),j)
+  %v149 = mul i64 %i121, 6
+  %v150 = add i64 %v149, %i147
+  %v151 = getelementptr i32, ptr %v8, i64 %v150
+  %v152 = load i32, ptr %v151, align 4
+  %v153 = sext i32 %v152 to i64
+  %v156 = icmp ult i64 %v153, 11
+  br i1 %v156, label %inside154, label %outside155
+outside155:
+  %v157 = getelementptr i64, ptr %error, i64 0
+  store i64 4, ptr %v157
+  %v158 = getelementptr i64, ptr %error, i64 1
+  store i64 %v153, ptr %v158
+  %v159 = getelementptr i64, ptr %error, i64 2
+  store i64 3, ptr %v159
+  %v160 = getelementptr i64, ptr %error, i64 3
+  store i64 %i121, ptr %v160
+  %v161 = getelementptr i64, ptr %error, i64 4
+  store i64 %i134, ptr %v161
+  %v162 = getelementptr i64, ptr %error, i64 5
+  store i64 %i147, ptr %v162
+  %v163 = getelementptr i64, ptr %error, i64 6
+  store i64 0, ptr %v163
+  ret i32 1
+inside154:
+  %v164 = mul i64 %v153, 4
+  %v165 = add i64 %v164, %i134
+  %v166 = getelementptr float, ptr %v6, i64 %v165
+  %v167 = load float, ptr %v166, align 4
+  %v168 = mul i64 %i121, 4
+  %v169 = add i64 %v168, %i134
+  %v170 = getelementptr float, ptr %v12, i64 %v169
+  %v171 = load float, ptr %v170, align 4
+  %v172 = fadd float %v171, %v167
+  store float %v172, ptr %v170, align 4
+  %v173 = add nsw i64 %i147, 1
+  br label %head144
+after146:
+  %v174 = add nsw i64 %i134, 1
+  br label %head131
+after133:
+  %v175 = add nsw i64 %i121, 1
+  br label %head118
+after120:
   ret i32 0
 }
 
+declare i32 @tc_interrupted()
+declare ptr @tc_signals()

@@ -6,7 +6,7 @@ import io
 import pickle
 import sys
 from contextlib import suppress
-from importlib import metadata, resources
+from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from tc.cache.disk import default, digest
@@ -38,10 +38,10 @@ def make_lark(package: str, **options: Any) -> Lark:
 
 def kept_lark(package: str, transformer: object) -> Lark:
     """The same, from tables on disk if they are there; `transformer` acts on rules as they are parsed."""
-    from lark import Lark
+    from lark import Lark, __version__
 
     store = default()
-    versions = metadata.version("lark"), sys.version_info[:2]
+    versions = __version__, sys.version_info[:2]
     key = digest("lark", versions, grammar_of(package), sorted(_OPTIONS.items())) if store is not None else ""
     blob = store.get(key) if store is not None else None
     if blob is not None:

@@ -99,7 +99,7 @@ PyObject *make(const CapsuleSpec &spec, PyObject *owner, const char *name, PyCap
 
 }  // namespace
 
-PyObject *describe_capsule(PyObject *capsule) {
+const dlpack::Tensor *tensor_of(PyObject *capsule, bool *read_only) {
   const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : nullptr;
   bool versioned = name && !std::strcmp(name, kVersioned);
   if (!versioned && !(name && !std::strcmp(name, kLegacy))) {
@@ -108,23 +108,36 @@ PyObject *describe_capsule(PyObject *capsule) {
   }
   void *managed = PyCapsule_GetPointer(capsule, name);
   if (!managed) return nullptr;
-  if (versioned && static_cast<dlpack::Managed *>(managed)->version.major != dlpack::kMajor) {
+  *read_only = true;  // what the legacy protocol does not say may not be written
+  if (!versioned) return &static_cast<dlpack::ManagedLegacy *>(managed)->tensor;
+  auto *found = static_cast<dlpack::Managed *>(managed);
+  if (found->version.major != dlpack::kMajor) {
     PyErr_SetString(PyExc_BufferError, "the array speaks another major version of DLPack");
     return nullptr;
   }
-  const dlpack::Tensor &t = versioned ? static_cast<dlpack::Managed *>(managed)->tensor
-                                      : static_cast<dlpack::ManagedLegacy *>(managed)->tensor;
-  // What the legacy protocol does not say may not be written.
-  bool read_only = !versioned || (static_cast<dlpack::Managed *>(managed)->flags & dlpack::kReadOnly);
+  *read_only = found->flags & dlpack::kReadOnly;
+  return &found->tensor;
+}
+
+void byte_strides(const dlpack::Tensor &tensor, int64_t *strides) {
+  int64_t itemsize = tensor.dtype.bits / 8, dense = itemsize;
+  for (int32_t d = tensor.ndim - 1; d >= 0; d--) {
+    strides[d] = tensor.strides ? tensor.strides[d] * itemsize : dense;
+    dense *= tensor.shape[d] > 0 ? tensor.shape[d] : 1;
+  }
+}
+
+PyObject *describe_capsule(PyObject *capsule) {
+  bool read_only;
+  const dlpack::Tensor *found = tensor_of(capsule, &read_only);
+  if (!found) return nullptr;
+  const dlpack::Tensor &t = *found;
   if (t.dtype.bits % 8 || t.ndim < 0 || t.ndim > 32 || (t.ndim && !t.shape)) {
     PyErr_SetString(PyExc_BufferError, "not a tensor of whole-byte scalars");
     return nullptr;
   }
-  int64_t itemsize = t.dtype.bits / 8, dense = itemsize, strides[32];
-  for (int32_t d = t.ndim - 1; d >= 0; d--) {
-    strides[d] = t.strides ? t.strides[d] * itemsize : dense;
-    dense *= t.shape[d] > 0 ? t.shape[d] : 1;
-  }
+  int64_t strides[32];
+  byte_strides(t, strides);
   PyObject *shape = tuple_of(t.shape, t.ndim), *steps = shape ? tuple_of(strides, t.ndim) : nullptr;
   if (!steps) {
     Py_XDECREF(shape);

@@ -6,7 +6,16 @@
 
 #include <cstdint>
 
+#include "dlpack.h"
+
 namespace tc {
+
+// The tensor of an unused capsule of either protocol; null with BufferError or TypeError set.  It lives as long as
+// the capsule.
+const dlpack::Tensor *tensor_of(PyObject *capsule, bool *read_only);
+
+// The strides of a tensor of up to 32 dimensions, in bytes.
+void byte_strides(const dlpack::Tensor &tensor, int64_t *strides);
 
 // (address, shape, strides in bytes, code, bits, lanes, device type, device id, read only) of an unused
 // capsule, which keeps its tensor; null with BufferError or TypeError set.

@@ -39,6 +39,19 @@ bool is_ours(const struct sigaction &action) {
   return (action.sa_flags & SA_SIGINFO) && action.sa_sigaction == on_signal;
 }
 
+// Puts our handler in front of the one that is there; false where it is ours, or there is none.
+bool install() {
+  struct sigaction action;
+  if (sigaction(SIGINT, nullptr, &action) != 0 || is_ours(action)) return false;
+  bool handled =
+      (action.sa_flags & SA_SIGINFO) || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
+  if (!handled) return false;
+  before = action;
+  action.sa_flags |= SA_SIGINFO;
+  action.sa_sigaction = on_signal;
+  return sigaction(SIGINT, &action, nullptr) == 0;
+}
+
 }  // namespace
 
 extern "C" {
@@ -54,6 +67,7 @@ int32_t tc_interrupted(void) {
   PyGILState_STATE state = PyGILState_Ensure();
   bool raised = PyErr_CheckSignals() != 0;
   PyGILState_Release(state);
+  install();  // Python code may have set another handler
   if (!raised) return 0;
   call->stop.store(true, std::memory_order_relaxed);
   signals.store(1, std::memory_order_relaxed);  // for the other threads
@@ -69,15 +83,8 @@ void set_current(Call *call) { working_for = call; }
 
 Watch::Watch(bool wanted) {
   if (!wanted || working_for || !on_main_thread()) return;
-  struct sigaction action;
-  if (sigaction(SIGINT, nullptr, &action) != 0 || is_ours(action)) return;
-  bool handled = (action.sa_flags & SA_SIGINFO) || (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN);
-  if (!handled) return;
-  before = action;
-  caller = pthread_self();
-  action.sa_flags |= SA_SIGINFO;
-  action.sa_sigaction = on_signal;
-  installed_ = sigaction(SIGINT, &action, nullptr) == 0;
+  installed_ = install();
+  if (installed_) caller = pthread_self();
   if (installed_) working_for = &call_;
 }
 

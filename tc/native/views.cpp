@@ -1,8 +1,9 @@
 #include "views.h"
 
+#include "capsules.h"
+
 #include <pybind11/numpy.h>
 
-#include <cstring>
 
 #include "result_memory.h"
 
@@ -311,22 +312,10 @@ void mark_written(Library library, PyObject *const *arrays, Py_ssize_t count) {
 }
 
 PyObject *import_capsule(PyObject *capsule) {
-  const char *name = PyCapsule_CheckExact(capsule) ? PyCapsule_GetName(capsule) : nullptr;
-  bool versioned = name && !std::strcmp(name, "dltensor_versioned");
-  if (!versioned && !(name && !std::strcmp(name, "dltensor"))) {
-    PyErr_SetString(PyExc_TypeError, "expected an unused DLPack capsule");
-    return nullptr;
-  }
-  void *managed = PyCapsule_GetPointer(capsule, name);
-  if (!managed) return nullptr;
-  if (versioned && static_cast<dlpack::Managed *>(managed)->version.major != dlpack::kMajor) {
-    PyErr_SetString(PyExc_BufferError, "the array speaks another major version of DLPack");
-    return nullptr;
-  }
-  const dlpack::Tensor &t = versioned ? static_cast<dlpack::Managed *>(managed)->tensor
-                                      : static_cast<dlpack::ManagedLegacy *>(managed)->tensor;
-  // What the legacy protocol does not say may not be written.
-  bool read_only = !versioned || (static_cast<dlpack::Managed *>(managed)->flags & dlpack::kReadOnly);
+  bool read_only;
+  const dlpack::Tensor *found = tensor_of(capsule, &read_only);
+  if (!found) return nullptr;
+  const dlpack::Tensor &t = *found;
   bool on_host = t.device.type == dlpack::kCpu || t.device.type == dlpack::kCudaHost ||
                  t.device.type == dlpack::kRocmHost;
   if (!on_host || t.dtype.lanes != 1 || t.dtype.bits % 8 || t.ndim < 0 || t.ndim > 32 ||
@@ -344,13 +333,8 @@ PyObject *import_capsule(PyObject *capsule) {
                  int(t.dtype.bits));
     return nullptr;
   }
-  int64_t itemsize = t.dtype.bits / 8;
   int64_t strides[32];
-  int64_t dense = itemsize;
-  for (int d = t.ndim - 1; d >= 0; d--) {
-    strides[d] = t.strides ? t.strides[d] * itemsize : dense;
-    dense *= t.shape[d] > 0 ? t.shape[d] : 1;
-  }
+  byte_strides(t, strides);
   char *data = t.data ? static_cast<char *>(t.data) + t.byte_offset : &empty;
   // The capsule keeps its own destructor, which frees the tensor when the array lets go of it.
   PyObject *array = npy_api::get().PyArray_NewFromDescr_(

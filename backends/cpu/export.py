@@ -32,7 +32,8 @@ _LEVELS = {
     "generic": ("asimd",),
 }
 _FEATURES = {"+avx512vnni": "avx512_vnni", "+avxvnni": "avx_vnni"}
-_NO_NEED = frozenset(["+prefer-no-gather", "+neon"])  # tuning, or part of the level
+# Tuning, part of the level, or passed over by processors without it.
+_NO_NEED = frozenset(["+prefer-no-gather", "+neon", "+prfchw"])
 
 
 def export(

@@ -42,8 +42,9 @@ class Isa:
         return self.vector_bytes // itemsize
 
 
-AVX512 = Isa("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", "", 64, 32, True, True, True)
-AVX2 = Isa("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", "", 32, 16, True, True, True)
+# Processors that have no prefetch for writing (PREFETCHW) pass over it.
+AVX512 = Isa("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", "+prfchw", 64, 32, True, True, True)
+AVX2 = Isa("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", "+prfchw", 32, 16, True, True, True)
 SSE42 = Isa("sse4.2", "x86_64-unknown-linux-gnu", "x86-64-v2", "", 16, 16, False, False, False)
 NEON = Isa("neon", "aarch64-unknown-linux-gnu", "generic", "+neon", 16, 32, True, False, False)
 

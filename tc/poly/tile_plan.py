@@ -320,12 +320,13 @@ class Pack:
 class PrefetchHint:
     """A read of `statement` (its number among the statement's reads, None: the element that it writes) whose
     elements are prefetched `tiles` register tiles of `axis` ahead, or a block ahead if that is a blocked axis
-    of a phase."""
+    of a phase, into the cache `level`."""
 
     statement: str
     read: int | None
     axis: str
     tiles: int = 1
+    level: int = 2
 
 
 @dataclass(frozen=True, slots=True)

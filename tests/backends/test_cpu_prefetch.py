@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import tc
+from tc.codegen import llvm_jit
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Expr, Load, variables, walk
 from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Prefetch, Promote, Stmt
@@ -41,6 +42,7 @@ MACHINE: dict[str, Any] = {
     "page_stride_penalty": 0.0,
     "conflict_miss_factor": 4.0,
     "prefetch_rereads": 1,
+    "stream_prefetch": 0,
 }
 
 
@@ -286,6 +288,60 @@ def test_rows_that_another_nest_has_just_written_are_not_prefetched() -> None:
 )
 def test_rows_in_the_last_cache_and_streams_are_not_prefetched(source: str, rows: int) -> None:
     assert not prefetches(lowered(source, 1 << 20, N=rows, D=1024).nest)
+
+
+SUM = "def add(double(N) A, double(N) B) -> (C) { C(i) = A(i) + B(i) }"
+
+
+def streamed(source: str, isa: Any = AVX512, **sizes: int) -> Any:
+    """A program lowered for a machine that prefetches streams 2 KB ahead."""
+    program = tc.compile(source, "cpu").program(sizes)
+    machine = replace(backend.host(), isa=isa, **{**MACHINE, "l2": 1 << 20, "stream_prefetch": 2048})
+    return backend.code_of(program, machine, tc.Options())
+
+
+@pytest.mark.parametrize(("element", "bytes_"), [("double", 8), ("float", 4), ("uint8", 1)])
+def test_streams_are_prefetched_as_far_ahead_as_the_machine_says(element: str, bytes_: int) -> None:
+    """Each line of all three arrays once, and 2 KB ahead of the loads and stores of its tile."""
+    loops = streamed(SUM.replace("double", element), N=800_000 // bytes_).nest
+    found = prefetches(loops)
+    assert {x.buffer for x in found} == {"A", "B", "C"}
+    assert all(x.level == 1 and x.write == (x.buffer == "C") for x in found)
+    tile = max(at[0] for is_prefetch, _, at in islice(events(loops.body, {}), 30) if not is_prefetch) + 1
+    ahead = [at[0] * bytes_ for is_prefetch, _, at in islice(events(loops.body, {}), 30) if is_prefetch]
+    assert min(ahead) >= 2048 and max(ahead) <= 2048 + 2 * max(tile * bytes_, 2048)
+    lines = Counter(
+        at[0] * bytes_ // 64 for is_prefetch, b, at in events(loops.body, {}) if is_prefetch and b == "C"
+    )
+    assert set(lines.values()) == {1} and len(lines) >= 800_000 // 64 - 2
+
+
+@pytest.mark.parametrize(
+    ("source", "sizes"),
+    [
+        (SUM, {"N": 20_000}),  # half of the second cache holds all
+        ("def f(float(N,M) A) -> (C) { C(i,j) = A(j,i) }", {"N": 1000, "M": 1000}),  # lanes are not a stream
+        ("def f(float(N,K) A, float(K,M) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }",
+         {"N": 500, "M": 1000, "K": 64}),  # arithmetic
+        ("def f(float(N,M) A) -> (C) { C(i,j) = A(i,j) + A(i,j+1) + A(i+1,j) + A(i+1,j+1) + A(i+2,j) }",
+         {"N": 1000, "M": 1000}),  # a stencil
+    ],
+)  # fmt: skip
+def test_what_is_no_stream_or_is_in_the_cache_is_not_prefetched_for_writing(
+    source: str, sizes: dict[str, int]
+) -> None:
+    assert not any(x.level == 1 for x in prefetches(streamed(source, **sizes).nest))
+
+
+def test_results_stored_past_the_caches_are_not_prefetched() -> None:
+    found = prefetches(streamed(SUM, N=8_000_000).nest)
+    assert {x.buffer for x in found} == {"A", "B"}
+
+
+def test_a_prefetch_for_writing_is_that_instruction() -> None:
+    code = streamed(SUM, N=100_000)
+    assembly = llvm_jit.assembly_of(code.text, cpu=AVX512.cpu, features=AVX512.features)
+    assert "prefetchw" in assembly and "prefetcht0" in assembly
 
 
 JACOBI = "def jacobi(float(N,M) A) -> (B) { B(i,j) = A(i,j) + A(i-1,j) + A(i+1,j) + A(i,j-1) + A(i,j+1) }"

@@ -341,7 +341,8 @@ class NestEmitter(FunctionEmitter):
             self.declarations.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
             at = self.materialize(address.uniform)  # may be outside of the array: not "inbounds"
             p = self.pure(f"getelementptr {storage_type(array.dtype)}, ptr {self.base(array)}, i64 {at}")
-            self.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 {int(s.write)}, i32 {4 - s.level}, i32 1)")
+            write = int(s.write and s.level == 1)  # what x86 prefetches for writing fills the first cache
+            self.do(f"call void @llvm.prefetch.p0(ptr {p}, i32 {write}, i32 {4 - s.level}, i32 1)")
 
     def compute(self, s: Compute, env: Env) -> None:
         array = self.arrays[s.buffer]

@@ -155,6 +155,7 @@ def tiling(
         traversal = prefetch.tile_traversal(context, tiles, inner, near_bytes)
         prefetches = prefetch.row_prefetches(traversal, phases, c.packs, unshared=not given)
         prefetches += prefetch.stencil_prefetches(traversal) + prefetch.result_prefetches(traversal)
+        prefetches += prefetch.stream_prefetches(traversal, prefetches)
         if not packed:
             prefetches += prefetch.block_prefetches(traversal, phases, prefetches)
     return Tiling(tiles, tuple(order), inner, phases, packs, parallel, shared_tasks, prefetches, most)

@@ -10,6 +10,7 @@ row, and leave memory idle in the others.  Such reads are prefetched while an ea
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -39,6 +40,10 @@ _DISTANCE_BYTES = 16 << 10
 # Rows side by side on a page stall wherever they come from, and prefetching them costs nothing: they are
 # prefetched in arrays smaller by this factor, too.
 _NEARER_FACTOR = 4
+
+# The references that are streams, at least, as a share of all: a stencil waits for its loads, and prefetches
+# of its results took 1 to 2 % of its time.
+_STREAMED_SHARE = 0.25
 
 _OPERATIONS_PER_PREFETCH = 8  # vector operations for each prefetch, at least
 
@@ -253,6 +258,38 @@ def result_prefetches(w: TileTraversal) -> tuple[PrefetchHint, ...]:
         if along is not None:
             out.setdefault(r.buffer, PrefetchHint(r.statement, None, along))
     return tuple(out.values())
+
+
+def stream_prefetches(w: TileTraversal, others: Collection[PrefetchHint]) -> tuple[PrefetchHint, ...]:
+    """Prefetches, for writing, of the results that a nest without reductions streams, and of what it streams
+    into them, without those of `others`: of lines that the next register tiles along the lanes continue,
+    where half of the second cache does not hold all that the nest reads and writes.
+
+    Arrays that are read at several places are left to the hardware prefetcher and to `stencil_prefetches`.
+    """
+    ahead, along = w.context.machine.stream_prefetch, "".join(w.looped[-1:])
+    if not ahead or along != lane_axis(w.tiles) or any(p.axes for p in w.context.nest.phases):
+        return ()
+    whole = {n: a.typical_extent for n, a in w.axes.items()}
+    touched: dict[str, int] = {}
+    for r in w.context.refs:
+        touched[r.buffer] = max(touched.get(r.buffer, 0), footprint(r, whole))
+    if sum(touched.values()) <= w.context.machine.l2 // 2:
+        return ()
+    prefetched = {(x.statement, x.read) for x in others}
+    out: list[PrefetchHint] = []
+    for p in w.context.nest.phases:
+        refs = [r for s in p.statements for r in w.context.work[s].refs]
+        places = Counter(r.buffer for r in refs)
+        streams = [r for r in refs if r.plain and r.strides.get(along) == 1 and places[r.buffer] == 1]
+        if len(streams) < _STREAMED_SHARE * len(refs) or all(r.read >= 0 for r in streams):
+            continue
+        for r in streams:
+            read = r.read if r.read >= 0 else None
+            if (r.statement, read) not in prefetched:
+                distance = max(1, ahead // (w.register[along] * r.itemsize))
+                out.append(PrefetchHint(r.statement, read, along, distance, level=1))
+    return tuple(out)
 
 
 def block_prefetches(

@@ -96,6 +96,8 @@ def prefetch_next_results(tile: RegisterTile, loop: tuple[Expr, int] | None = No
         if x.read is None:
             stage = tile.builder.stages[x.statement]
             buffer = tile.builder.func_buffers[stage.func]
+            if buffer in tile.builder.nontemporal:  # its stores read no lines
+                continue
             subscripts = zero_based(stage.args, tile.builder.boxes[buffer])
             element = Load(buffer, subscripts, tile.builder.dtypes[buffer])
             still = {a.name: ZERO for p in tile.nest.phases for a in p.axes}
@@ -212,7 +214,7 @@ def _prefetch_lines(
             then[x.axis] = Add(then[x.axis], IntImm(tile.cut[x.axis].extent))
         env = dict(tile.point(x.statement, further, then))
         where = tuple(substitute(e, env) for e in element.subscripts)
-        yield Prefetch(element.buffer, where, 2, x.read is None)
+        yield Prefetch(element.buffer, where, x.level, x.read is None)
 
     return level(names, {})
 

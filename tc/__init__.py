@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _LAZY = {
-    "compile": "tc.api",
+    "compile": "tc.warm_start.start",
     "define": "tc.api",
     "interpret": "tc.api",
     "grad": "tc.autodiff",

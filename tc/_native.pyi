@@ -114,6 +114,18 @@ class StandardMode:
     def __enter__(self) -> None: ...
     def __exit__(self, *exception: object) -> None: ...
 
+class MachineCode:
+    """The functions of an object file, in memory that lives as long as this object.
+
+    `file` is a relocatable ELF file for x86-64 of which nothing is written to and whose relocations are 64
+    bits wide, as LLVM's large code model has them; `resolve` gives the addresses of functions that it does
+    not define, 0 for none.  ValueError for any other file: LLVM may load it.
+    """
+
+    def __init__(self, file: bytes, resolve: Callable[[str], int]) -> None: ...
+    def address(self, name: str) -> int:
+        """The address of a function; KeyError for what the file does not define."""
+
 def symbols() -> dict[str, int]:
     """Addresses of the C functions that compiled code may call: tc_parallel_for and native/math.h."""
 

@@ -34,6 +34,7 @@ from tc.runtime import dispatch
 from tc.runtime.arrays import numpy_dtype
 from tc.support.float_mode import standard
 from tc.support.reproducer import reporting
+from tc.warm_start.start import compile
 
 _FRONTS: CompileCache[Front] = CompileCache(256)
 
@@ -50,36 +51,19 @@ __all__ = [
 ]
 
 
-def compile(
+def compile_checked(
     src: str,
-    backend: str | None = None,
-    entry: str | None = None,
-    sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None = None,
-    options: Options | Mapping[str, Any] | None = None,
-    checks: str = "safe",
-    lang: str = "tc",
-    dynamic: Dynamic = (),
-    types: Mapping[str, str] | None = None,
+    backend: str | None,
+    entry: str | None,
+    sizes: Mapping[str, int] | Sequence[Mapping[str, int]] | None,
+    options: Options | Mapping[str, Any] | None,
+    checks: str,
+    lang: str,
+    dynamic: Dynamic,
+    types: Mapping[str, str] | None,
+    stacklevel: int,
 ) -> Kernel:
-    """Compile a def of a source: `entry`, by default the last one.
-
-    Parses, checks and infers at once, so an invalid source fails here; machine code is made at the first
-    call with new sizes, or now for `sizes` (which also holds specialised scalars), or for each of several in
-    a list.  `backend=None` chooses by where the arrays live.  `checks="safe"` checks data-dependent
-    subscripts when the kernel runs; on a device an error is raised by the next call or `tc.synchronize()`,
-    and with `"sync"` by the call itself.  `"none"` trusts them; with `"drop"` a scatter leaves out what
-    lies outside its tensor.
-
-    `dynamic`: sizes whose every value one kernel serves, or a mapping from them to typical values, for which
-    it is made fastest; without one, the first call's size rounded up to a power of two, and at least 64.
-    True stands for all outer sizes: of first dimensions of parameters, and of no last one.
-
-    `types`: element types of the def's type variables, {"T": "double"}; without them the kernel is a
-    `GenericKernel`, which takes them from the arrays of each call.
-
-    Raises ParseError, SemanticError, RangeError, DTypeError; ArgumentError for the arguments of this
-    function; BackendError for an unknown or unavailable backend.
-    """
+    """`compile`, by the compiler; warnings are of the caller `stacklevel` frames up."""
     _expect("the source", src, str, "pass a str, or path.read_text()")
     asked: Any = [] if sizes is None else sizes
     listed = isinstance(asked, (list, tuple))
@@ -92,7 +76,7 @@ def compile(
         _expect("types", types, Mapping, 'types are {"T": "double", …}')
     source = Source(src)
     kernel = compile_source(
-        source, backend, entry, options, checks, lang, stacklevel=3, dynamic=dynamic, types=types
+        source, backend, entry, options, checks, lang, stacklevel=stacklevel, dynamic=dynamic, types=types
     )
     for given in several:
         if isinstance(kernel, GenericKernel):

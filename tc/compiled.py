@@ -62,6 +62,11 @@ class Compiled:
             warn(PerformanceNotice(f"{name} on {self.backend}: {text}"), stacklevel=None)
 
     @property
+    def inout(self) -> frozenset[str]:
+        """The results that a call has to pass buffers for."""
+        return frozenset(b.name for b in self.program.buffers if b.role == "output" and b.inout)
+
+    @property
     def source(self) -> str:
         """The emitted code, readable."""
         return self.artifact("code")

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 from collections.abc import Callable, Hashable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
-from html import escape
 from typing import Any, TypeVar
 
 from tc import _native
@@ -24,7 +22,6 @@ from tc.kernel_signature import (
     boxes_of,
     definition,
     origins,
-    python_signature,
     same_types,
     shapes_of,
     signature,
@@ -49,6 +46,7 @@ from tc.support.float_mode import standard
 from tc.support.garbage import uncollected
 from tc.support.reproducer import reporting
 from tc.support.settings import dump_directory
+from tc.warm_start.record import record
 
 _LOG = logging.getLogger("tc")
 CACHE: CompileCache[Compiled] = CompileCache()
@@ -113,6 +111,7 @@ class Kernel(KernelTools, KernelDevices):
         self._ready: dict[Hashable, Ready] = {}
         self._lock = locks.lock()
         self._tuned = TunedOptions(front, self._options)
+        self._card: str | None = None  # of the call of `tc.compile` that made it
         self._integers: dict[tuple[int, ...], Callable[[Mapping[str, int]], Integers]] = {}
         self.name = front.checked.name
         self.source = front.source.text
@@ -124,14 +123,6 @@ class Kernel(KernelTools, KernelDevices):
             self._backend()  # refuses options that the backend would ignore
         if front.ranges.complete and not front.specialized:
             self._build(self._variant({}, frozenset(), {}, {}))
-
-    def __repr__(self) -> str:
-        params = ", ".join(p.name for p in self._signature.params)
-        outs = ", ".join(o.name for o in self._signature.outputs)
-        return f"<tc.Kernel {self.name}({params}) -> ({outs})>"
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{escape(self.source.strip())}</pre>{self.ranges.html()}"
 
     def request(self) -> Request:
         """What was asked for when this kernel was compiled: enough to compile it anew."""
@@ -147,11 +138,6 @@ class Kernel(KernelTools, KernelDevices):
             self._front.lang,
             self._front.known,
         )
-
-    @property
-    def __signature__(self) -> inspect.Signature:
-        """The arguments as Python's `inspect.signature` shows them."""
-        return python_signature(self._signature)
 
     # ---- what is known without data
 
@@ -443,9 +429,17 @@ class Kernel(KernelTools, KernelDevices):
             # that works in place none that does not.
             if self._accumulated <= bound.out.keys() and not bound.aliases:
                 self._add(entry)
+                self._remember(compiled, shapes)
         if error is not None:
             self._failed(compiled, error)
         return value
+
+    def _remember(self, compiled: Compiled, shapes: Mapping[str, tuple[int, ...]]) -> None:
+        """Put a kernel on the card that a new process looks for, which issues no warnings of the source."""
+        if self._card is not None and not self.warnings:
+            integers = dict(compiled.variant.integers)
+            spec = dispatch.call_spec(self._signature, integers, shapes, compiled.scalars, compiled.inout)
+            record(self._card, compiled, spec)
 
     @standard
     def ready(
@@ -483,13 +477,7 @@ class Kernel(KernelTools, KernelDevices):
         shapes, made = shapes_of(compiled.program, compiled.sizes), compiled.compiled
         if made.address is None:
             return compiled, shapes, None
-        inout = frozenset(b.name for b in compiled.program.buffers if b.role == "output" and b.inout)
-        entry = dispatch.make_entry(
-            self._signature,
-            integers,
-            shapes,
-            scalars,
-            inout,
+        entry = dispatch.call_spec(self._signature, integers, shapes, scalars, compiled.inout).entry(
             made.address,
             made.workspace if isinstance(made.workspace, int) else evaluate(made.workspace, compiled.sizes),
             made.release_gil,

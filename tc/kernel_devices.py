@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from tc import _native
 from tc.compiled import Compiled
+from tc.dtypes import BY_NAME
 from tc.errors import BackendError
 from tc.failures import failure
 from tc.kernel_signature import foreign_integers
@@ -15,6 +16,7 @@ from tc.pipeline.devices import DeviceCall, DeviceLauncher, Devices
 from tc.runtime import device_call, device_graph, dispatch
 from tc.runtime.device_arrays import on_device
 from tc.runtime.signature import Bound, Signature
+from tc.warm_start.kernel import ServedCall
 
 if TYPE_CHECKING:
     from tc.dtypes import DType
@@ -103,19 +105,9 @@ class KernelDevices(_native.Dispatcher):
         made = launcher.launches(call)
         if made is None:
             return None
-        entry = dispatch.make_entry(
-            bound.signature,
-            types,
-            shapes,
-            compiled.scalars,
-            frozenset(b.name for b in compiled.program.buffers if b.role == "output" and b.inout),
-            made.device[3],
-            made.workspace,
-            False,
-            Launched(compiled, launcher, call.device.number),
-            (),
-            made.device,
-        )
+        spec = dispatch.call_spec(bound.signature, types, shapes, compiled.scalars, compiled.inout)
+        owner = Launched(compiled, launcher, call.device.number)
+        entry = spec.entry(made.device[3], made.workspace, False, owner, (), made.device)
         if len(self._device_entries) >= _ENTRIES:
             self._device_entries.clear()
         self._device_entries[key] = entry
@@ -168,8 +160,12 @@ class KernelDevices(_native.Dispatcher):
         """The results that start from a buffer where the caller gives one."""
         return {x.name for x in self._front.checked.returns if x.mode == "accumulate"}
 
-    def _failed(self, owner: Compiled | Launched, error: _native.ErrorRecord, /) -> Any:
+    def _failed(self, owner: Compiled | Launched | ServedCall, error: _native.ErrorRecord, /) -> Any:
         """Raise the error that a kernel recorded, or what refused to launch it."""
+        if isinstance(owner, ServedCall):
+            c = owner.call
+            integers = {n: BY_NAME[t] for n, t in c.integers.items()}
+            owner = self.ready(c.sizes, c.scalars, integers, frozenset(c.given))[0]
         if isinstance(owner, Launched):
             owner.launcher.refused(owner.number, self.name, error[1])
             owner = owner.compiled

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
+from html import escape
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tc.errors import ArgumentError, Source
+from tc.kernel_signature import python_signature
 from tc.lang.generic import monomorphic
+from tc.range_table import RangeTable
+from tc.runtime.signature import Signature
 
 if TYPE_CHECKING:
     from tc.kernel import Kernel, Request
@@ -19,9 +24,31 @@ class KernelTools:
     What they call is above kernels, so it is imported by name.
     """
 
+    source: str
+    name: str
+    _signature: Signature
+
     def request(self) -> Request:
         """What was asked for when the kernel was compiled."""
         raise NotImplementedError
+
+    @property
+    def ranges(self) -> RangeTable:
+        """The ranges of its tensors."""
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        params = ", ".join(p.name for p in self._signature.params)
+        outs = ", ".join(o.name for o in self._signature.outputs)
+        return f"<tc.Kernel {self.name}({params}) -> ({outs})>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.source.strip())}</pre>{self.ranges.html()}"
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The arguments as Python's `inspect.signature` shows them."""
+        return python_signature(self._signature)
 
     def grad(self, wrt: Any = None, **more: Any) -> Kernel:
         """The gradient as a kernel for the same backend; arguments as in `tc.grad`."""

@@ -45,6 +45,11 @@ class Compiled:
     _code: llvm_jit.MachineCode = field(repr=False)
     _emit: Callable[[], str] = field(repr=False)  # the code again, with traces
 
+    @property
+    def object_code(self) -> tuple[bytes, str]:
+        """See `tc.pipeline.target.Relocatable`."""
+        return self._code.object, KERNEL
+
     def to_blob(self) -> bytes:
         """What `Backend.from_blob` runs in another process: the object code and the sizes it needs."""
         # Temporaries are placed by the program alone; what dynamic sizes do not enter is a number.
@@ -87,6 +92,11 @@ class Restored:
     release_gil: bool
     notices: tuple[str, ...]
     _code: llvm_jit.MachineCode = field(repr=False)
+
+    @property
+    def object_code(self) -> tuple[bytes, str]:
+        """See `tc.pipeline.target.Relocatable`."""
+        return self._code.object, KERNEL
 
 
 class Backend:

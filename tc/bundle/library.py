@@ -11,35 +11,18 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Sequence
-from functools import cache
 
-from tc import _native
 from tc.errors import BackendError, InternalError
+from tc.runtime.symbols import address as address_of
 
 TABLE = "tc_imports"
-_MEMORY = frozenset(["memset", "memcpy", "memmove", "memcmp"])
-# C99, 7.12; with an f for float.
-_FUNCTIONS = """
-    acos asin atan atan2 cos sin tan acosh asinh atanh cosh sinh tanh exp exp2 exp10 expm1 frexp ilogb ldexp
-    log log10 log1p log2 logb modf scalbn scalbln cbrt fabs hypot pow sqrt erf erfc lgamma tgamma ceil floor
-    nearbyint rint lrint llrint round lround llround trunc fmod remainder remquo copysign nextafter fdim fmax
-    fmin fma j0 j1 jn y0 y1 yn
-"""
-_MATH = frozenset(_FUNCTIONS.split())
-_LIBM = {"linux": "libm.so.6", "darwin": "libSystem.dylib"}
 
 # By digest and imports; machine code stays for ever, as kernels may be anywhere.
 _loaded: dict[tuple[str, tuple[str, ...]], ctypes.CDLL] = {}
 _lock = threading.Lock()
-
-
-def importable(name: str) -> bool:
-    """Whether a library may import this function."""
-    return name in _native.symbols() or name in _MEMORY or name.removesuffix("f") in _MATH or name in _MATH
 
 
 def loaded(code: bytes, digest: str, imports: Sequence[str]) -> ctypes.CDLL:
@@ -90,16 +73,8 @@ def _open(code: bytes) -> ctypes.CDLL:
         os.unlink(path)
 
 
-@cache
-def _libm() -> ctypes.CDLL:
-    return ctypes.CDLL(_LIBM.get(sys.platform, "libm.so.6"))
-
-
 def _address(name: str) -> int:
-    found = _native.symbols().get(name)
-    if found is None and importable(name):
-        function = getattr(ctypes.CDLL(None) if name in _MEMORY else _libm(), name, None)
-        found = ctypes.cast(function, ctypes.c_void_p).value if function is not None else None
+    found = address_of(name)
     if not found:
         raise InternalError(
             f"a kernel of a bundle needs a function '{name}', which is not here", code="TC0903"

@@ -17,6 +17,7 @@ from pathlib import Path
 from tc.bundle import library
 from tc.codegen import llvm_jit
 from tc.errors import BackendError, InternalError
+from tc.runtime.symbols import importable
 
 # A jump to the address in a slot of the table.
 _JUMPS = {
@@ -32,7 +33,7 @@ def linked(objects: Sequence[bytes], symbols: Sequence[str]) -> tuple[bytes, tup
     """
     imports = tuple(sorted({s for code in objects for s in llvm_jit.undefined_symbols(code)}))
     imports = tuple(s for s in imports if s != "_GLOBAL_OFFSET_TABLE_")
-    unknown = [s for s in imports if not library.importable(s)]
+    unknown = [s for s in imports if not importable(s)]
     if unknown:
         raise InternalError(f"kernels of bundles cannot call {', '.join(unknown)}", code="TC0903")
     every = [*objects, llvm_jit.assembled(_table(imports))]

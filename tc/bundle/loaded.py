@@ -226,19 +226,11 @@ class Bundle(_native.Dispatcher):
         launches = launcher.launches(call)
         if launches is None:
             return None
-        entry = dispatch.make_entry(
-            bound.signature,
-            {n: a.dtype for n, a in bound.arrays.items()},
-            made.shapes,
-            made.kernel.scalars,
-            made.kernel.inout,
-            launches.device[3],
-            launches.workspace,
-            False,
-            _Launched(made, launcher, call.device.number),
-            (),
-            launches.device,
-        )
+        types = {n: a.dtype for n, a in bound.arrays.items()}
+        k = made.kernel
+        spec = dispatch.call_spec(bound.signature, types, made.shapes, k.scalars, k.inout)
+        owner = _Launched(made, launcher, call.device.number)
+        entry = spec.entry(launches.device[3], launches.workspace, False, owner, (), launches.device)
         if len(self._device_entries) >= _MOST:
             self._device_entries.clear()
         self._device_entries[key] = entry
@@ -361,12 +353,8 @@ class Bundle(_native.Dispatcher):
         digest = str(self._archive.manifest["payloads"][target.payload]["sha256"])
         made = library.loaded(code, digest, known.imports)
         one = _Loaded(kernel, self.backend, sizes, shapes, made)
-        entry = dispatch.make_entry(
-            instance.signature,
-            kernel.integers,
-            shapes,
-            kernel.scalars,
-            kernel.inout,
+        spec = dispatch.call_spec(instance.signature, kernel.integers, shapes, kernel.scalars, kernel.inout)
+        entry = spec.entry(
             library.address(made, target.symbol),
             evaluate(from_json(target.facts["workspace"]), sizes),
             bool(target.facts["release_gil"]),

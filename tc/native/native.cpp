@@ -7,6 +7,8 @@
 #include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,6 +21,7 @@
 #include "math.h"
 #include "numbers.h"
 #include "interrupt.h"
+#include "objects.h"
 #include "pool.h"
 #include "result_memory.h"
 #include "result_pool.h"
@@ -127,6 +130,17 @@ void set_num_threads(int count) {
   if (!done) throw std::runtime_error("the number of threads cannot change inside a parallel loop");
 }
 
+std::shared_ptr<tc::MachineCode> machine_code(const py::bytes &file, const py::function &resolve) {
+  return std::make_shared<tc::MachineCode>(
+      std::string_view(file), [&](const std::string &name) { return resolve(name).cast<uint64_t>(); });
+}
+
+uint64_t machine_code_address(const tc::MachineCode &code, const std::string &name) {
+  uint64_t found = code.address(name);
+  if (!found) throw py::key_error(name);
+  return found;
+}
+
 // That mode for the body of a `with`, in which Python's and NumPy's own arithmetic keeps denormals too.  The
 // interpreter handles no signal between entering and the body, so an interrupt cannot leave it set.
 class StandardMode {
@@ -204,6 +218,9 @@ PYBIND11_MODULE(_native, m) {
       .def(py::init<>())
       .def("__enter__", &StandardMode::enter)
       .def("__exit__", &StandardMode::exit);
+  py::class_<tc::MachineCode, std::shared_ptr<tc::MachineCode>>(m, "MachineCode")
+      .def(py::init(&machine_code), py::arg("file"), py::arg("resolve"))
+      .def("address", &machine_code_address, py::arg("name"));
   m.def("symbols", &symbols, "Addresses of the C functions that compiled code may call.");
   m.def("pack", &pack, py::arg("value"), py::arg("code"), py::arg("bits"));
   m.def("from_dlpack", &from_dlpack, py::arg("capsule"));

@@ -53,6 +53,16 @@ class Runnable(Protocol):
 
 
 @runtime_checkable
+class Relocatable(Runnable, Protocol):
+    """A kernel whose machine code is at hand as an object file."""
+
+    @property
+    def object_code(self) -> tuple[bytes, str]:
+        """The file, and the name of its function that is the kernel."""
+        ...
+
+
+@runtime_checkable
 class Launcher(Runnable, Protocol):
     """A kernel that its backend runs itself, on a device."""
 

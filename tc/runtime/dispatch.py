@@ -5,36 +5,30 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from tc import _native
 from tc.dtypes import DType
+from tc.runtime import call_spec as specs
 from tc.runtime.arrays import HostArray, allocate, dlpack_type, mark_written, numpy_dtype, result
+from tc.runtime.call_spec import CallSpec
 from tc.runtime.signature import Bound, Param, Signature
 
 Failed = Callable[[Any], Any]
 
 
-def make_entry(
+def call_spec(
     signature: Signature,
     types: Mapping[str, DType],
     shapes: Mapping[str, tuple[int, ...]],
     specialized: Mapping[str, int],
     inout: frozenset[str],
-    address: int,
-    workspace: int,
-    release_gil: bool,
-    owner: object,
-    sizes: Sequence[int] = (),
-    device: _native.DeviceSpec | None = None,
-) -> _native.Entry:
-    """The kernel at `address`, or what is launched on a device, with the exact arguments it serves; `sizes`
-    are values of its dynamic sizes."""
+) -> CallSpec:
+    """The exact arguments of a kernel: those of a signature at these shapes; `types` are of parameters that
+    have others than declared, `specialized` the values of specialised scalars."""
     inputs: list[Any] = []
     for p in signature.params:
         code, bits = dlpack_type(types.get(p.name, p.dtype))
@@ -43,37 +37,18 @@ def make_entry(
         else:
             inputs.append(("tensor", code, bits, shapes[p.name]))
     outputs = [(*dlpack_type(o.dtype), shapes[o.name], o.name in inout) for o in signature.outputs]
-    return _native.Entry(
-        address,
-        inputs,
-        outputs,
-        workspace,
-        release_gil,
-        result_type(signature),
-        owner,
+    return CallSpec(
+        signature.entry,
+        tuple(inputs),
+        tuple(outputs),
         tuple(p.name for p in signature.params),
         tuple(o.name for o in signature.outputs),
-        sizes,
-        device,
     )
-
-
-# As long as a kernel or a result has it: a class takes kilobytes, and there is one for each name of a def.
-_result_types: WeakValueDictionary[tuple[str, ...], type[Any]] = WeakValueDictionary()
 
 
 def result_type(signature: Signature) -> type[Any] | None:
     """The named tuple of several results."""
-    names = tuple(o.name for o in signature.outputs)
-    if len(names) == 1:
-        return None
-    found = _result_types.get((signature.entry, *names))
-    if found is None:
-        # Names such as 2LUT or class are legal in a program; rename=True gives those _0, _1, …
-        name = signature.entry if signature.entry.isidentifier() else "Result"
-        made: type[Any] = namedtuple(name, names, rename=True)  # pyright: ignore[reportUntypedNamedTuple]
-        found = _result_types.setdefault((signature.entry, *names), made)
-    return found
+    return specs.result_type(signature.entry, tuple(o.name for o in signature.outputs))
 
 
 def call(

@@ -359,9 +359,19 @@ def execute(s: Statement, scope: Scope, ranges: Ranges, box: Box) -> None:
         slice(ranges[x.index][0] + x.offset - o, ranges[x.index][1] + x.offset - o)
         for x, o in zip(s.targets, old.origin, strict=True)
     )
-    for at, n in zip(place, np.shape(old.of.of), strict=True):
+    for x, at, n in zip(s.targets, place, np.shape(old.of.of), strict=True):
         if met.size and (at.start < 0 or at.stop > n):
-            raise Undefined(f"{s.tensor} is written outside of its range")
+            inside = range(max(0, -at.start), min(at.stop, n) - at.start)
+            axis = order.index(x.index)
+            reached = covered if s.op.endswith("!") else met
+            if np.delete(reached, list(inside), axis).any():
+                raise Undefined(f"{s.tensor} is written outside of its range")
+            # The conditions hold at no point outside: the others are all there is.
+            low = ranges[x.index][0]
+            execute(
+                s, scope, {**ranges, x.index: (low + inside.start, low + max(inside.stop, inside.start))}, box
+            )
+            return
     if any(at.start < 0 or at.stop > n for at, n in zip(place, np.shape(old.of.of), strict=True)):
         return  # of no points
     place = tuple(slice(max(0, at.start), max(0, at.start, at.stop)) for at in place)

@@ -9,8 +9,11 @@ only a part of them, which the compiler chooses.  That nothing is read out of bo
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 import islpy as isl
 import numpy as np
@@ -22,6 +25,7 @@ from fuzz.tree import (
     Call,
     Cast,
     Choice,
+    Condition,
     Def,
     Exp,
     Index,
@@ -344,7 +348,10 @@ def check(
                     continue
                 for t, box in zip(s.targets, boxes[s.tensor], strict=True):
                     at = ranges[t.index]
-                    if box is not None and not (box[0] <= at[0] + t.offset and at[1] + t.offset <= max(box)):
+                    if box is None or (box[0] <= at[0] + t.offset and at[1] + t.offset <= max(box)):
+                        continue
+                    written = [k + t.offset for k in _reached(s, t.index, ranges, values)]
+                    if any(not box[0] <= k < max(box) for k in written):
                         raise WrongRange(
                             f"{s.tensor} from {box[0]} to {box[1]} is written at {t.index} in {at}"
                         )
@@ -355,6 +362,31 @@ def check(
     for name, box in zip(tree.entry.returns, results, strict=True):
         if name in written and written[name] != box:
             raise WrongRange(f"{name} has {box}, reported {written[name]}")
+    return out
+
+
+_RELATIONS: Mapping[str, Callable[[Any, Any], bool]] = {
+    "<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "==": operator.eq,
+    "!=": operator.ne,
+}  # fmt: skip
+
+
+def _reached(s: Statement, index: str, ranges: Ranges, values: Mapping[str, int]) -> set[int]:
+    """The values of an index at the points for which the conditions of a statement hold; conditions that are
+    no relations of indices hold everywhere."""
+    related: list[Binary] = []
+    for c in s.clauses:
+        if isinstance(c, Condition) and isinstance(c.value, Binary) and c.value.op in _RELATIONS:
+            with suppress(ValueError, KeyError):
+                for side in (c.value.a, c.value.b):
+                    integer(side, {**values, **dict.fromkeys(ranges, 0)})
+                related.append(c.value)
+    names = {index}.union(x.name for r in related for x in walk(r) if isinstance(x, Index))
+    out: set[int] = set()
+    for at in itertools.product(*(range(*ranges[n]) for n in sorted(names))):
+        env = {**values, **dict(zip(sorted(names), at, strict=True))}
+        if all(_RELATIONS[r.op](integer(r.a, env), integer(r.b, env)) for r in related):
+            out.add(env[index])
     return out
 
 

@@ -295,6 +295,34 @@ WRONG_PROGRAMS = (
         ),
     ),
     Miscompilation(
+        "an update waits that the next iteration reads",
+        "delayed_updates._later",
+        "if s is other and a.kind in own and b.kind in own:",
+        "if s is other:",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,N) A) -> (float(N,N) F) { F(i,j) = A(i,j) for k in 0:N { F(i,j) += F(i,j) * A(k,j) where i > k, j > k } }",
+                SMALL,
+                N=37,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "some updates are made at once and after the block",
+        "delayed_updates._at_once",
+        "if x.name in earlier",
+        "if not x.name",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,N) A) -> (float(N,N) F) { F(i,j) = A(i,j) for k in 0:N { F(i,j) += F(i,k) * F(k,j) where i > k, j > k } }",
+                SMALL,
+                N=37,
+            ),
+        ),
+    ),
+    Miscompilation(
         "of several divisors of a sum the first is left",
         "divisors.divide_after",
         "for d in divisors:",

@@ -12,6 +12,7 @@ from tc.ir.expr import Call, Expr, IfThenElse, inline_lets, variables, walk
 from tc.ir.program import Program, Stage
 from tc.options import Options
 from tc.pipeline.program import ProgramPolicy
+from tc.poly.delayed_updates import Update
 from tc.poly.fusion.fusion import Counts, FusionPolicy, Group, Proposal
 from tc.poly.scop import Access, Scop
 from tc.transforms.program.columns import Column
@@ -30,8 +31,31 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
     if as_written:
         return ProgramPolicy(None, None)
     return ProgramPolicy(
-        recompute(machine), store(machine), prefix_chunk(machine), column=column(machine), phases=True
+        recompute(machine),
+        store(machine),
+        prefix_chunk(machine),
+        column=column(machine),
+        phases=True,
+        delay=delay(machine),
     )
+
+
+# ---- blocks of iterations
+
+# Iterations of a block.  With 16, LU of 1000 doubles a row takes a quarter of the time on two cores of an
+# Emerald Rapids, with 8 a half, with 32 and 48 about as long (docs/experiments/emerald-rapids.md).
+_BLOCK = 16
+
+
+def delay(machine: Machine) -> Callable[[Program, Update], int]:
+    """Iterations of a block after which an update is summed (`tc.poly.delayed_updates`): none where a quarter
+    of the second cache holds what it updates."""
+
+    def block(program: Program, update: Update) -> int:
+        buffer = program.buffer(program.func_buffers[update.stage.func])
+        return _BLOCK if bytes_of(buffer, {}) > machine.l2 // 4 else 0
+
+    return block
 
 
 # ---- temporaries

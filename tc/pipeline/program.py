@@ -1,6 +1,7 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
     contract     temporaries of one iteration of a sequential loop have no dimension for it
+    delay        updates that the iterations of a block do not need are summed after the block
     restrict     conditions of reductions become conditions of their domains
     phases       reductions over residues, as those of strides, become one for each residue
     prefixes     long prefix reductions become sums of chunks and of what is left
@@ -13,12 +14,12 @@
     collapse     dimensions that always go together become one
     interchange  the loops of a reduction get the order of what they read
 
-The order matters.  `contract` sees a program with its sequential loops, all others the straight-line parts of
-it.  Of these `restrict` comes first: it turns guarded operands into plain ones, which the next two
-judge. `inline` precedes `materialize`, which may store again what several inlined values share.  `conditions`
-follows what moves values into other domains.  `collapse` merges dimensions that no condition tells apart, and
-needs the loops of the source in their order, so `interchange` follows it.  Long reductions are split
-afterwards (`tc.transforms.program.rfactor`): the cpu backend does it once, GPUs try several ways.
+The order matters.  `contract` and `delay` see a program with its sequential loops, all others the straight-
+line parts of it.  Of these `restrict` comes first: it turns guarded operands into plain ones, which the next
+two judge.  `inline` precedes `materialize`, which may store again what several inlined values share.
+`conditions` follows what moves values into other domains.  `collapse` merges dimensions that no condition
+tells apart, and needs the loops of the source in their order, so `interchange` follows it.  Long reductions
+are split afterwards (`tc.transforms.program.rfactor`): the cpu backend does it once, GPUs try several ways.
 
 A target turns passes off, and decides by its cost model what pays (`ProgramPolicy`); it does not change the
 order.  Every pass is verified in form and by running the program before and after it (`equivalence`).
@@ -36,7 +37,7 @@ from tc.ir.printer import program_text
 from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
-from tc.poly import conditions
+from tc.poly import conditions, delayed_updates
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
     columns,
@@ -61,6 +62,7 @@ class ProgramPolicy:
     of a chunk of a prefix reduction, for values of a type; without it these stay.  With `phases` reductions
     over residues are split.  `interchange`: reductions are reordered always, or only where operands were
     materialized, which are then read as they lie.
+    `delay` has the iterations of a block after which an update is summed, 0 for none.
     `constant_temporaries`: new ones have constant sizes, as those of a part of a program with loops must.
     """
 
@@ -72,6 +74,7 @@ class ProgramPolicy:
     collapse: bool = True
     interchange_without_operands: bool = True
     constant_temporaries: bool = False
+    delay: delayed_updates.Block | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +82,8 @@ class ProgramState:
     """A program on its way through these passes.
 
     `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
-    that it lost and gained, `contracted` those of one iteration, `prefixes` the tensors whose prefix
+    that it lost and gained, `contracted` those of one iteration, `delayed` the tensors that are updated after
+    blocks of iterations, `prefixes` the tensors whose prefix
     reductions are done in chunks, `phases` those whose reductions are apart for each residue, `divided` and
     `expanded` those whose sums lost divisors and zero points.
     """
@@ -90,6 +94,7 @@ class ProgramState:
     inlined: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
     contracted: tuple[str, ...] = ()
+    delayed: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
     divided: tuple[str, ...] = ()
@@ -101,6 +106,7 @@ class ProgramState:
         """A line for each kind of transformation that changed the program."""
         lines = (
             ("for one iteration alone", self.contracted),
+            ("updated after blocks of iterations", self.delayed),
             ("a reduction for each residue", self.phases),
             ("prefix reductions in chunks", self.prefixes),
             ("divided after the sum, which rounds otherwise", self.divided),
@@ -131,6 +137,13 @@ def same_program(before: ProgramState, after: ProgramState) -> str:
 def _contract(state: P) -> P:
     program, names = contract.contract(state.program)
     return replace(state, program=program, contracted=names)
+
+
+def _delay(state: P) -> P:
+    if state.policy.delay is None:
+        return state
+    program, names = delayed_updates.delay(state.program, state.policy.delay)
+    return replace(state, program=program, delayed=names)
 
 
 def _restrict(state: P) -> P:
@@ -206,6 +219,18 @@ def contract_pass(kind: type[P]) -> Pass[P]:
         "temporaries of one iteration of a sequential loop lose its dimension",
         "tc/transforms/program/contract.py",
         _contract,
+        show,
+        same_program,
+    )
+
+
+def delay_pass(kind: type[P]) -> Pass[P]:
+    """The pass after it, over the same program."""
+    return Pass(
+        "delay",
+        "sum updates that the iterations of a block do not need after the block",
+        "tc/poly/delayed_updates.py",
+        _delay,
         show,
         same_program,
     )

@@ -1,0 +1,348 @@
+"""Updates that wait for the end of a block of iterations of a sequential loop, and then become a product.
+
+    for k in 0:N                                for b in 0:N/B
+      F(i,k) = F(i,k) / F(k,k)                    for k in B*b:B*b+B
+      F(i,j) -= F(i,k) * F(k,j)                     F(i,k) = F(i,k) / F(k,k)
+          where i > k, j > k             →          F(i,j) -= F(i,k) * F(k,j)   where i < B*b+B
+                                                    F(i,j) -= F(i,k) * F(k,j)   where i >= B*b+B, j < B*b+B
+                                                  F(i,j) -= F(i,k) * F(k,j)
+                                                      where i, j >= B*b+B, k in B*b:B*b+B
+
+The first form reads and writes the whole rest of F in each iteration.  The last statement of the second one
+reads and writes it once for B of them, and is a matrix product (blocked right-looking factorisation:
+Dongarra, Duff, Sorensen and van der Vorst, "Numerical Linear Algebra for High-Performance Computers", 1998,
+chapter 5).  Each element is updated in the same order as before.
+
+The instances of an update that wait are those whose variables lie in the ranges that they have in the last
+iteration of the block.  They may if none of them shares an element, of which one of both is a write, with an
+instance that runs later in the block; but for other updates of the same element by the same statement, which
+are summed in any order.  isl decides that.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tc.ir.expr import (
+    GE,
+    GT,
+    INDEX,
+    LE,
+    LT,
+    ONE,
+    Add,
+    Expr,
+    FloorDiv,
+    IntImm,
+    Min,
+    Mul,
+    Sub,
+    Variable,
+    constant,
+    substitute,
+    variables,
+)
+from tc.ir.program import Domain, IterVar, Loop, Program, Range, Stage, fresh
+from tc.ir.simplify import from_terms, linear_terms, simplify
+from tc.poly.affine import SET
+from tc.poly.context import GaveUp, given_up_after, isl_context
+from tc.poly.dependences import conflicts
+from tc.poly.scop import Domains, Scop, Statement, build
+from tc.transforms.program.segments import in_domains
+
+_OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
+
+
+@dataclass(frozen=True, slots=True)
+class Update:
+    """A statement of an innermost sequential loop of which instances could wait for the end of a block:
+    `waiting` are the variables that decide which, `trips` the iterations of the loop."""
+
+    stage: Stage
+    waiting: tuple[IterVar, ...]
+    trips: int
+
+
+Block = Callable[[Program, Update], int]
+
+
+def delay(program: Program, block: Block) -> tuple[Program, tuple[str, ...]]:
+    """`program` with such updates after blocks of `block(program, update)` iterations, where that is not 0;
+    and the tensors that they update."""
+    delayed: list[str] = []
+    for loop in program.loops:
+        stages = [s for s in program.stages if loop in s.loops]
+        if not isinstance(loop.trips, IntImm) or any(s.loops[-1] != loop for s in stages):
+            continue
+        candidates = [u for s in stages if (u := _update(s, loop)) is not None]
+        sizes = {u.stage.name: block(program, u) for u in candidates}
+        size = max(sizes.values(), default=0)
+        if not 1 < size <= loop.trips.value // 2:
+            continue
+        candidates = [u for u in candidates if sizes[u.stage.name]]
+        found = _found(program, stages, loop, candidates, size)
+        if found:
+            program = _blocked(program, stages, loop, found, size)
+            delayed += [program.func_buffers[u.stage.func] for u in found]
+    return program, tuple(dict.fromkeys(delayed))
+
+
+def _update(s: Stage, loop: Loop) -> Update | None:
+    """A sum, product or extreme of one summand for each element and iteration, over two variables or more of
+    which some have ranges that shrink from iteration to iteration."""
+    if s.op is None or s.init or s.checked or s.scatters or any(v.kind == "reduction" for v in s.domain.vars):
+        return None
+    if any(c.checked for c in s.calls):
+        return None
+    s = _narrowed(s, loop)
+    own = {a.name for a in s.args if isinstance(a, Variable)}
+    k = loop.name
+    waiting: list[IterVar] = []
+    for v in s.domain.vars:
+        if k in variables(v.range.min) | variables(v.range.extent):
+            if v.name not in own or _kept_end(v, k) is None:
+                return None
+            waiting.append(v)
+    assert isinstance(loop.trips, IntImm)
+    return Update(s, tuple(waiting), loop.trips.value) if waiting and len(s.domain.vars) >= 2 else None
+
+
+def _narrowed(s: Stage, loop: Loop) -> Stage:
+    """The stage with conditions such as `i > k` in the ranges of its variables."""
+    ranges = {v.name: v for v in s.domain.vars}
+    conditions: list[Expr] = []
+    for c in s.domain.conditions:
+        found = _bound(c, ranges, loop)
+        if found is None:
+            conditions.append(c)
+        else:
+            ranges[found.name] = found
+    return replace(s, domain=Domain(tuple(ranges[v.name] for v in s.domain.vars), tuple(conditions)))
+
+
+def _bound(c: Expr, ranges: Mapping[str, IterVar], loop: Loop) -> IterVar | None:
+    """A variable with its range cut by a condition that compares it with the counter; None for other
+    conditions, and where the range would be other than one of constants between those bounds."""
+    if not isinstance(c, LT | LE | GT | GE) or c.a.dtype != INDEX:
+        return None
+    less = isinstance(c, LT | LE)
+    # What is not negative where the condition holds.
+    form = Sub(c.b, c.a) if less else Sub(c.a, c.b)
+    terms, offset = linear_terms(Sub(form, ONE) if isinstance(c, LT | GT) else form)
+    names = [t.name for t in terms if isinstance(t, Variable) and t.name in ranges]
+    if len(names) != 1 or {*terms} - {Variable(names[0]), Variable(loop.name)}:
+        return None
+    v = ranges[names[0]]
+    low, end = (constant(simplify(e, exact=True)) for e in (v.range.min, v.range.end))
+    step, factor = terms.get(Variable(loop.name), 0), terms[Variable(v.name)]
+    if low is None or end is None or abs(factor) != 1 or not step or not isinstance(loop.trips, IntImm):
+        return None
+    # v >= bound for factor 1, v <= bound for factor -1.
+    bound = from_terms({Variable(loop.name): -factor * step}, -factor * offset)
+    edge = bound if factor == 1 else Add(bound, ONE)
+    at_ends = [-factor * (step * k + offset) + (factor == -1) for k in (0, loop.trips.value - 1)]
+    if not all(low <= x <= end for x in at_ends):
+        return None
+    return _ranged(v, edge, v.range.end) if factor == 1 else _ranged(v, v.range.min, edge)
+
+
+def _kept_end(v: IterVar, k: str) -> str | None:
+    """Which end of a range stays from iteration to iteration while the other one moves towards it: "min" or
+    "end"; None if none does."""
+    low, end = simplify(v.range.min, exact=True), simplify(v.range.end, exact=True)
+    if variables(low) | variables(end) != {k}:
+        return None
+    step_low, step_end = (linear_terms(e)[0].get(Variable(k), 0) for e in (low, end))
+    if any(not isinstance(t, Variable) for e in (low, end) for t in linear_terms(e)[0]):
+        return None
+    if step_low > 0 and step_end == 0:
+        return "end"
+    return "min" if step_low == 0 and step_end < 0 else None
+
+
+# ---- which instances may wait
+
+
+def _found(
+    program: Program, stages: Sequence[Stage], loop: Loop, candidates: Sequence[Update], size: int
+) -> list[Update]:
+    """The updates of which all instances that wait may do so."""
+    if not candidates:
+        return []
+    part = in_domains(replace(program, stages=tuple(stages), sites=()))
+    with isl_context():
+        try:
+            with given_up_after(_OPERATIONS):
+                scop = build(part)
+                return [u for u in candidates if _legal(scop, loop, u, size)]
+        except GaveUp:
+            return []
+
+
+def _legal(scop: Scop, loop: Loop, u: Update, size: int) -> bool:
+    """Whether nothing that runs later in a block needs an instance that waits, or changes what it reads."""
+    s = next(x for x in scop.statements if x.stage.name == u.stage.name)
+    for other in scop.statements:
+        if s.residual or other.residual or not all(a.must for a in (*s.accesses, *other.accesses)):
+            return False
+    waiting = _waiting_set(scop, s, loop, u.waiting, size)
+    depth = len(u.stage.loops) - 1
+    return all(
+        waiting.is_disjoint(relation.domain())
+        for other in scop.statements
+        for relation in _later(s, other, depth, size)
+    )
+
+
+def _later(s: Statement, other: Statement, depth: int, size: int) -> Iterator[isl.Map]:
+    """Instances of `s`, and those of `other` in their block that share an element and must come later.  The
+    counter of the loop is dimension `depth`."""
+    same_block = _blocks(s, depth, size).apply_range(_blocks(other, depth, size).reverse())
+    counters = [_counter(x, depth) for x in (s, other)]
+    after = counters[0].apply_range(isl.Map.lex_lt(counters[0].range().get_space()))
+    after = after.apply_range(counters[1].reverse())
+    at_once = counters[0].apply_range(counters[1].reverse())
+    for a, b, relation in conflicts(s, other):
+        own = ("update", "write")
+        if s is other and a.kind in own and b.kind in own:
+            continue  # sums of one element
+        later = after
+        # In one iteration a statement comes after those before it, and reads all before it writes.
+        if s.index < other.index or (s is other and a.kind == "read" and b.kind == "write"):
+            later = later.union(at_once)
+        yield relation.intersect(same_block).intersect(later)
+
+
+def _counter(s: Statement, depth: int) -> isl.Map:
+    local = isl.LocalSpace.from_space(s.domain.get_space())
+    value = isl.Aff.var_on_domain(local, SET, depth)
+    return isl.Map.from_aff(value).intersect_domain(s.domain)
+
+
+def _blocks(s: Statement, depth: int, size: int) -> isl.Map:
+    """From instances to the counters of the loops around the loop, and the number of the block."""
+    space = s.domain.get_space()
+    local = isl.LocalSpace.from_space(space)
+    affs = isl.AffList.alloc(s.domain.get_ctx(), depth + 1)
+    for d in range(depth):
+        affs = affs.add(isl.Aff.var_on_domain(local, SET, d))
+    ctx = s.domain.get_ctx()
+    affs = affs.add(
+        isl.Aff.var_on_domain(local, SET, depth).scale_down_val(isl.Val.int_from_si(ctx, size)).floor()
+    )
+    out = space.from_domain().add_dims(isl.dim_type.out, depth + 1)
+    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(out, affs)).intersect_domain(s.domain)
+
+
+def _waiting_set(scop: Scop, s: Statement, loop: Loop, waiting: Sequence[IterVar], size: int) -> isl.Set:
+    """The instances whose variables that decide are in their ranges of the last iteration of the block."""
+    counter = Variable(loop.name)
+    start = Mul(FloorDiv(counter, IntImm(size)), IntImm(size))
+    conditions: list[Expr] = []
+    for v in waiting:
+        low, end = _at_last(v, loop, start, size)
+        conditions += [GE(Variable(v.name), low), LT(Variable(v.name), end)]
+    stage = replace(
+        s.stage, domain=replace(s.stage.domain, conditions=(*s.stage.domain.conditions, *conditions))
+    )
+    _, domain, _ = Domains(scop.names, scop.parameters, scop.context, {}).of_stage(stage)
+    return domain
+
+
+def _at_last(v: IterVar, loop: Loop, start: Expr, size: int) -> tuple[Expr, Expr]:
+    """The range of a variable in the last iteration of the block that begins at `start`."""
+    assert isinstance(loop.trips, IntImm)
+    last = Sub(Min(Add(start, IntImm(size)), loop.trips), ONE)
+    at: dict[str, Expr] = {loop.name: last}
+    low, end = (simplify(substitute(e, at), exact=True) for e in (v.range.min, v.range.end))
+    return low, end
+
+
+# ---- the program in blocks
+
+
+def _blocked(
+    program: Program, stages: Sequence[Stage], loop: Loop, found: Sequence[Update], size: int
+) -> Program:
+    """The program with a loop in blocks of `size` iterations, after which the updates `found` are made."""
+    assert isinstance(loop.trips, IntImm)
+    taken = {n for s in program.stages for n in (*s.domain.names, *(x.name for x in s.loops))}
+    names = {s.name for s in program.stages}
+    block = Loop(fresh(f"{loop.name}_block", taken), IntImm(-(-loop.trips.value // size)))
+    start = Mul(Variable(block.name), IntImm(size))
+    trips = simplify(Min(Sub(loop.trips, start), IntImm(size)), exact=True)
+    inner = Loop(loop.name, trips)
+    counter: dict[str, Expr] = {loop.name: Add(start, Variable(loop.name))}
+    updates = {u.stage.name: u for u in found}
+    now: list[Stage] = []
+    afterwards: list[Stage] = []
+    for s in stages:
+        loops = (*s.loops[:-1], block, inner)
+        if s.name not in updates:
+            now.append(replace(_at(s, counter), loops=loops))
+            continue
+        s = updates[s.name].stage
+        for n, domain in enumerate(_at_once(updates[s.name], loop, start, size)):
+            name = s.name if n == 0 else fresh(f"{s.name}_{n}", names)
+            names.add(name)
+            now.append(replace(_at(replace(s, name=name, domain=domain), counter), loops=loops))
+        name = fresh(f"{s.name}_block", names)
+        names.add(name)
+        summed = IterVar(fresh(f"{loop.name}_sum", taken), Range(start, trips), "reduction")
+        taken.add(summed.name)
+        waiting = {v.name for v in updates[s.name].waiting}
+        pure = tuple(
+            _ranged(v, *_at_last(v, loop, start, size)) if v.name in waiting else v for v in s.domain.vars
+        )
+        late = replace(s, name=name, domain=Domain((*pure, summed), s.domain.conditions))
+        late = _at(late, {loop.name: Variable(summed.name)})
+        afterwards.append(replace(late, loops=loops[:-1]))
+    rest = list(program.stages)
+    first = rest.index(stages[0])
+    rest[first : first + len(stages)] = [*now, *afterwards]
+    return replace(program, stages=tuple(rest))
+
+
+def _at_once(u: Update, loop: Loop, start: Expr, size: int) -> Iterator[Domain]:
+    """The iteration domains of the instances that do not wait: for each variable that decides those beside
+    its range of the last iteration, where the variables before it are in theirs."""
+    domain, k = u.stage.domain, loop.name
+    for n, v in enumerate(u.waiting):
+        earlier = {x.name for x in u.waiting[:n]}
+        low, end = _at_last(v, loop, start, size)
+        beside = (v.range.min, low) if _kept_end(v, k) == "end" else (end, v.range.end)
+        # The ranges of the last iteration do not name the counter, those beside them do.
+        yield Domain(
+            tuple(
+                _ranged(x, *beside)
+                if x.name == v.name
+                else _ranged(x, *_at_last(x, loop, start, size))
+                if x.name in earlier
+                else x
+                for x in domain.vars
+            ),
+            domain.conditions,
+        )
+
+
+def _ranged(v: IterVar, low: Expr, end: Expr) -> IterVar:
+    low = simplify(low, exact=True)
+    return replace(v, range=Range(low, simplify(Sub(end, low), exact=True)))
+
+
+def _at(s: Stage, values: Mapping[str, Expr]) -> Stage:
+    """A stage with other values of variables."""
+
+    def of(e: Expr) -> Expr:
+        return simplify(substitute(e, dict(values)), exact=True)
+
+    ranges = (replace(v, range=Range(of(v.range.min), of(v.range.extent))) for v in s.domain.vars)
+    return replace(
+        s,
+        args=tuple(map(of, s.args)),
+        value=substitute(s.value, dict(values)),
+        domain=Domain(tuple(ranges), tuple(map(of, s.domain.conditions))),
+    )

@@ -296,13 +296,13 @@ WRONG_PROGRAMS = (
     ),
     Miscompilation(
         "an update waits that the next iteration reads",
-        "delayed_updates._later",
-        "if s is other and a.kind in own and b.kind in own:",
-        "if s is other:",
+        "delayed_updates._legal",
+        "waiting.is_disjoint(relation.domain())",
+        "relation is not None",
         (
             on(
                 "equivalence",
-                "def f(float(N,N) A) -> (float(N,N) F) { F(i,j) = A(i,j) for k in 0:N { F(i,j) += F(i,j) * A(k,j) where i > k, j > k } }",
+                "def f(float(N,N) A) -> (float(N,N) F, float(N) s) { F(i,j) = A(i,j) s(i) = 0.0 where i in 0:N for k in 0:N { F(i,j) += A(i,k) * A(k,j) where i > k, j > k s(k) +=! F(N-1,q) } }",
                 SMALL,
                 N=37,
             ),
@@ -316,7 +316,7 @@ WRONG_PROGRAMS = (
         (
             on(
                 "equivalence",
-                "def f(float(N,N) A) -> (float(N,N) F) { F(i,j) = A(i,j) for k in 0:N { F(i,j) += F(i,k) * F(k,j) where i > k, j > k } }",
+                "def f(float(N,N) A) -> (float(N,N) F) { F(i,j) = A(i,j) for k in 0:N { F(i,j) += A(i,k) * A(k,j) where i > k, j > k } }",
                 SMALL,
                 N=37,
             ),

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import copyreg
 import sys
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tc import _native
 from tc.runtime.symbols import address
+from tc.support import locks
 from tc.warm_start.card import SavedCall
 
 Whole = Callable[[], Any]  # compiles the kernel, with what the card was made of
@@ -40,7 +40,7 @@ class WarmKernel(_native.Dispatcher):
         self.source = source
         self._calls = list(calls)
         self._whole = whole
-        self._lock = threading.RLock()
+        self._lock = locks.lock()
 
     # ---- calling
 

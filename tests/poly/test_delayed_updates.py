@@ -168,5 +168,8 @@ def test_on_the_cpu(name: str) -> None:
         found, expected = (found,), (expected,)
     for x, y in zip(found, expected, strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10)
-    assert f"updated after blocks of iterations: {', '.join(tensors)}" in kernel.inspect("choice", N=70)
+    waits = name != "Cholesky"  # whose update has a condition
+    assert (
+        f"updated after blocks of iterations: {', '.join(tensors)}" in kernel.inspect("choice", N=70)
+    ) == waits
     assert "updated after" not in tc.compile(source, "cpu").inspect("choice", N=70)

@@ -8,7 +8,7 @@ is inside a box here is inside it there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from tc.ir import expr as x
 from tc.ir.expr import INDEX, Expr
@@ -135,3 +135,38 @@ def compared(e: x.LT | x.LE | x.GT | x.GE | x.EQ | x.NE, a: Interval, b: Interva
         case x.NE():
             holds, fails = low > 0 or high < 0, low == high == 0
     return True if holds else False if fails else None
+
+
+Ends = tuple[int | None, int | None]
+
+
+def ends(e: Expr, sizes: Collection[str]) -> Ends:
+    """The least and the greatest value of an index expression, None where that is not known.  Sizes are not
+    negative."""
+    match e:
+        case x.IntImm():
+            return e.value, e.value
+        case x.Variable():
+            return (0 if e.name in sizes else None), None
+        case x.Add() | x.Sub():
+            (a, b), (c, d) = ends(e.a, sizes), ends(e.b, sizes)
+            if isinstance(e, x.Sub):
+                c, d = (None if d is None else -d), (None if c is None else -c)
+            return (None if a is None or c is None else a + c), (None if b is None or d is None else b + d)
+        case x.Mul(a=a, b=x.IntImm(value=k)) | x.Mul(a=x.IntImm(value=k), b=a) if k >= 0:
+            low, high = ends(a, sizes)
+            return (None if low is None else k * low), (None if high is None else k * high)
+        case x.FloorDiv(a=a, b=x.IntImm(value=k)) if k > 0:
+            low, high = ends(a, sizes)
+            return (None if low is None else low // k), (None if high is None else high // k)
+        case x.Min() | x.Max():
+            pairs = list(zip(ends(e.a, sizes), ends(e.b, sizes), strict=True))
+            kept = min if isinstance(e, x.Min) else max
+            # The end on the side of the extreme is known where either is.
+            either, both = (pairs[1], pairs[0]) if isinstance(e, x.Min) else (pairs[0], pairs[1])
+            known = [n for n in either if n is not None]
+            one = kept(known) if known else None
+            other = None if both[0] is None or both[1] is None else kept(both[0], both[1])
+            return (other, one) if isinstance(e, x.Min) else (one, other)
+        case _:
+            return None, None

@@ -10,14 +10,14 @@ kernel on disk.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tc.dtypes import INT32, INT64, DType
 from tc.errors import DataDependentAccess, InternalError, NarrowedRange, RangeError, Source, Warning
 from tc.ir import expr as x
-from tc.ir import verify
+from tc.ir import verify, wrapping
 from tc.ir.boxes import Boxes
 from tc.ir.dropped import dropped
 from tc.ir.lower import lower
@@ -378,7 +378,7 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
         for part in segments(parts(marked)):
             exact.in_place(build_scop(part.program))
         everywhere = in_domains(marked)
-        verdicts = exact.out_of_bounds(build_scop(everywhere), frozenset(left)) if left else ()
+        verdicts = exact.out_of_bounds(build_scop(everywhere, wrapping.MOST), frozenset(left)) if left else ()
     for v in verdicts:
         site = v.read.call.site if v.read is not None else -1
         found = left.get(site, [])
@@ -400,6 +400,7 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
                 else:
                     reason = f"{_access_text(o)} would be out of bounds"
                     preconditions.append(Precondition(o.condition, reason, o.span, o.shown))
+    preconditions += _not_wrapping(everywhere, frozenset(left))
     allowed = tuple(dict.fromkeys(preconditions))
     with isl_context():
         scop = build_scop(replace(everywhere, preconditions=allowed))
@@ -411,6 +412,18 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     if not checks:
         program = replace(program, stages=tuple(replace(s, checked=()) for s in program.stages))
     return replace(program, preconditions=allowed)
+
+
+def _not_wrapping(program: Program, sites: frozenset[int]) -> Iterator[Precondition]:
+    """That comparisons beside these accesses do not wrap around, which the proof that they are in bounds
+    takes for granted."""
+    for s in program.stages:
+        if sites.isdisjoint(e.site for e in s.calls):
+            continue
+        for condition in wrapping.conditions(s, program.sizes):
+            if x.constant(condition) is None:
+                reason = "a condition of this statement would wrap around in int32"
+                yield Precondition(condition, reason, s.span)
 
 
 def unforeseen(built: Built) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ from tc.ir.expr import (
     Variable,
     variables,
 )
-from tc.ir.intervals import INT32_SUMMANDS
+from tc.ir.intervals import INT32_SUMMANDS, ends
 from tc.ir.program import IterVar, Program, Range
 from tc.ir.simplify import from_terms, simplify
 from tc.poly.context import Names
@@ -63,13 +63,15 @@ class Parameters:
     values: dict[str, Expr] = field(default_factory=dict[str, Expr])
     of_expr: dict[Expr, int] = field(default_factory=dict[Expr, int])
     base: frozenset[str] = frozenset()  # source names of sizes and unspecialised scalars
+    sizes: frozenset[str] = frozenset()  # source names of sizes
+    summands: float = INT32_SUMMANDS  # indices of which a sum in int32 does not wrap around
     frozen: bool = False  # set when all have been declared: then spaces are made
 
     @staticmethod
-    def of(program: Program, names: Names) -> Parameters:
+    def of(program: Program, names: Names, summands: float = INT32_SUMMANDS) -> Parameters:
         known = [*program.sizes]
         known += [s.name for s in program.scalars if s.specialized and s.value is None and s.dtype.is_int]
-        p = Parameters(names, base=frozenset(known))
+        p = Parameters(names, base=frozenset(known), sizes=frozenset(program.sizes), summands=summands)
         for n in known:
             p._add(Variable(n), n)
         return p
@@ -114,11 +116,12 @@ def _plain(e: Expr) -> bool:
             return False
 
 
-def _reach(r: Range) -> int | None:
+def _reach(r: Range, sizes: frozenset[str]) -> int | None:
     """The greatest magnitude of a range, if known."""
-    if not isinstance(r.min, IntImm) or not isinstance(r.extent, IntImm):
+    (low, high), (_, extent) = ends(r.min, sizes), ends(r.extent, sizes)
+    if low is None or high is None or extent is None:
         return None
-    return max(abs(r.min.value), abs(r.min.value + r.extent.value - 1))
+    return max(abs(low), abs(high + extent - 1))
 
 
 def _weight(e: Expr) -> float:
@@ -153,7 +156,9 @@ class Affine:
         self, parameters: Parameters, space: isl.Space, dims: Sequence[str], axes: Iterable[IterVar] = ()
     ) -> None:
         self.parameters = parameters
-        self.reach = {("d", dims.index(v.name)): n for v in axes if (n := _reach(v.range)) is not None}
+        self.reach = {
+            ("d", dims.index(v.name)): n for v in axes if (n := _reach(v.range, parameters.sizes)) is not None
+        }
         self.space = space
         self.local = isl.LocalSpace.from_space(space)
         self.ctx = space.get_ctx()
@@ -173,7 +178,7 @@ class Affine:
         terms = [(abs(c), abs(c) * self.reach.get(k, _LARGE)) for k, c in form.items() if k != _CONST]
         weight = sum(c for c, reach in terms if reach > _SMALL)
         reach = sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
-        if e.dtype.bits == 32 and (weight > INT32_SUMMANDS or reach > 1 << 24):
+        if e.dtype.bits == 32 and (weight > self.parameters.summands or reach > 1 << 24):
             return None
         return form
 
@@ -239,7 +244,9 @@ class Affine:
         if form is not None:
             return isl.PwAff.from_aff(self.aff(form))
         wide = e.dtype.is_signed and e.dtype.bits >= 32
-        wraps = isinstance(e, (Add, Sub, Mul)) and (e.dtype.bits > 32 or _weight(e) > INT32_SUMMANDS)
+        wraps = isinstance(e, (Add, Sub, Mul)) and (
+            e.dtype.bits > 32 or _weight(e) > self.parameters.summands
+        )
         if e.dtype != INDEX and (not wide or wraps):
             return None
         match e:

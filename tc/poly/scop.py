@@ -14,6 +14,7 @@ from typing import Literal
 import islpy as isl
 
 from tc.ir.expr import Add, Expr, IntImm, Sub
+from tc.ir.intervals import INT32_SUMMANDS
 from tc.ir.printer import text
 from tc.ir.program import Box, Buffer, IterVar, Program, Stage
 from tc.ir.simplify import simplify
@@ -148,13 +149,14 @@ def _timed(s: Statement, depth: int) -> isl.Map:
 _MAX_CONTEXT = 24  # pieces of a context
 
 
-def build(program: Program) -> Scop:
-    """The scop of a program, symbolic in whatever sizes it has left.
+def build(program: Program, summands: float = INT32_SUMMANDS) -> Scop:
+    """The scop of a program, symbolic in whatever sizes it has left.  Sums in int32 of at most `summands`
+    indices of unknown extent do not wrap around.
 
     Call it, and use the result, inside `isl_context()`.
     """
     with isl_context():
-        domains = Domains.of(program)
+        domains = Domains.of(program, summands)
         builder = _Builder(program, domains)
         statements = tuple(builder.statement(i, s) for i, s in enumerate(program.stages))
         names, parameters, context = domains.names, domains.parameters, domains.context
@@ -171,9 +173,9 @@ class Domains:
     reads: Mapping[str, tuple[Read, ...]]
 
     @staticmethod
-    def of(program: Program) -> Domains:
+    def of(program: Program, summands: float = INT32_SUMMANDS) -> Domains:
         names = Names()
-        parameters = Parameters.of(program, names)
+        parameters = Parameters.of(program, names, summands)
         stage_reads = {s.name: reads(s) for s in program.stages}
         declare(parameters, _index_expressions(program, stage_reads))
         with isl_context() as ctx:

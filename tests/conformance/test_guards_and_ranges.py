@@ -275,3 +275,50 @@ def test_a_start_value_is_not_cut() -> None:
     }"""
     with pytest.raises(tc.RangeError, match="outside its range"):
         tc.compile(source, backend="reference")
+
+
+STRIDED = """def f(float(N) X, float(K) W) -> (Y) {{
+  Y(i) +=! {s}*i+{d}*k-{p} >= 0 && {s}*i+{d}*k-{p} < N ? X({s}*i+{d}*k-{p})*W(k) : 0
+      where i in 0:(N+{s}-1)/{s}
+}}"""
+
+
+@pytest.mark.share(3)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(("stride", "dilation", "padding"), [(4, 1, 1), (16, 1, 8), (3, 2, 4), (1, 7, 21)])
+@pytest.mark.parametrize("n", [5, 64])
+def test_a_guard_of_a_long_stride(n: int, stride: int, dilation: int, padding: int, backend: str) -> None:
+    x, w = numbers(n), numbers(7)
+    source = STRIDED.format(s=stride, d=dilation, p=padding)
+    padded = np.concatenate([np.zeros(padding), x, np.zeros(8 * dilation + stride)])
+    want = [padded[s : s + 7 * dilation : dilation] @ w for s in range(0, n, stride)]
+    np.testing.assert_array_equal(run(backend, source, x, w), want)
+
+
+def test_a_guard_of_a_long_stride_with_dynamic_sizes() -> None:
+    kernel = tc.compile(STRIDED.format(s=16, d=1, p=8), "cpu", dynamic=["N"])
+    for n in (5, 64, 700):
+        x, w = numbers(n), numbers(7)
+        padded = np.concatenate([np.zeros(8), x, np.zeros(32)])
+        np.testing.assert_array_equal(kernel(x, w), [padded[s : s + 7] @ w for s in range(0, n, 16)])
+
+
+def test_a_guard_that_would_wrap_around_is_refused() -> None:
+    """Its indices are int32: for larger sizes the proof that it keeps the access in bounds does not hold."""
+    kernel = tc.compile("def f(float(N) X) -> (Y) { Y(i) = 6*i+5 < N ? X(6*i+5) : 0 where i in 0:N }", "cpu")
+    (requirement,) = kernel.preconditions
+    assert requirement.condition == "6 * max(N - 1, 0) + 5 <= 2147483647"
+    kernel.output_shapes(N=300_000_000)
+    with pytest.raises(tc.PreconditionError, match="would wrap around in int32"):
+        kernel.specialize(N=400_000_000)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_guard_of_bounded_indices_does_not_wrap_around(backend: str) -> None:
+    """In int32, and of more than a few indices; each is below a constant, whatever the size."""
+    source = """def f(int(2,9) A, int(M) B) -> (Y) {
+      Y(i,j) = (6*i+3*j)/9 < -3 ? A((6*i+3*j)/9+5, (6*i+3*j)%9) : B(0) where i in 0:min(M,2), j in 0:2
+    }"""
+    a, b = np.ones((2, 9), np.int32), np.full(5, 7, np.int32)
+    np.testing.assert_array_equal(run(backend, source, a, b), np.full((2, 2), 7))
+    assert not [r for r in tc.compile(source, "reference").preconditions if "wrap" in r.reason]

@@ -359,6 +359,18 @@ def test_scalars_that_shape_results() -> None:
     assert e.value.code == "TC0513" and e.value.help == 'pass scalars={"s": …}'
 
 
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_part_that_is_written_again_may_be_larger_than_a_tensor_without_elements(rows: int) -> None:
+    source = """def f(double(M,N) A, double(K) b) -> (T) {
+      T(l,i) +=! A(l,i) * A(l,j)
+      T(l,i) = T(l,i) * T(l,i) + 2 * b(i) where i in 0:K
+    }"""
+    columns = 4 if rows else 2  # of 3 that are written
+    args = np.ones((rows, columns)), np.ones(3), np.ones((rows, columns))
+    d_a, d_b = tc.compile(tc.grad(source), backend="reference")(*args)
+    assert d_a.shape == (rows, columns) and np.array_equal(d_b, [2 * rows] * 3)
+
+
 @pytest.mark.parametrize("op", ["max=", "*="])
 def test_extremes_and_products_into_elements_that_data_choose(op: str) -> None:
     source = f"def f(float(N) x, int(N) at) -> (y) {{ y(s) = 1 where s in 0:3 y(at(n)) {op} x(n) }}"

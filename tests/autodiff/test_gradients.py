@@ -269,6 +269,24 @@ def test_ties(backend: str) -> None:
     np.testing.assert_array_equal(split, [[0, 0.5, 0.5, 0], [0.25, 0.25, 0.25, 0.25]])
 
 
+@pytest.mark.filterwarnings("ignore::tc.errors.EmptyRange")
+@pytest.mark.parametrize("length", [3, 5])
+def test_extremes_over_nothing_leave_nothing(length: int) -> None:
+    source = """def f(double(N) x, double(M) v) -> (y) {
+      y(i) max=! x(j+2) * v(i) * x(k) where j in 0:N-3, k in 0:N
+    }"""
+    x, v, d_y = np.linspace(1.0, 2.0, length), np.array([2.0, 3.0]), np.array([1.0, 10.0])
+    for backend in ("reference", "cpu"):
+        d_x, d_v = tc.compile(tc.grad(source), backend=backend)(x, v, d_y)
+        along = tc.compile(tc.jvp(source), backend=backend)(x, v, np.ones(length), np.ones(2)).t_y
+        if length == 3:
+            assert not d_x.any() and not d_v.any() and not along.any()
+        else:
+            np.testing.assert_allclose(d_x, [0, 0, 0, v @ d_y * x[4], v @ d_y * x[3]])
+            np.testing.assert_allclose(d_v, d_y * x[3] * x[4])
+            np.testing.assert_allclose(along, v * (x[3] + x[4]) + x[3] * x[4])
+
+
 @pytest.mark.parametrize("zeros", [0, 1, 2])
 def test_products_with_zeros(zeros: int) -> None:
     source = "def f(double(N) x) -> (y) { y *=! x(i) }"

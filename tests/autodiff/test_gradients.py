@@ -93,6 +93,13 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
            }""",
         {"A": (7,), "B": (4,)},
     ),
+    "written again within what sizes leave of it": (
+        """def f(double(N,P) A) -> (T) {
+             T(i,j) min=! A(i,i) + A(j,j) + A(i,k)
+             T(i,j) = A(i,2*j) * A(i,j)
+           }""",
+        {"A": (3, 5)},
+    ),
     "an extreme of a part": (
         """def f(double(N,N) A) -> (T) {
              T(i,j) = A(i,j) * A(j,i)

@@ -84,6 +84,9 @@ def _larger(a: Expr, b: Expr, left: Reduced) -> Expr:
 
 
 def _smaller(a: Expr, b: Expr, left: Reduced) -> Expr:
+    if isinstance(b, Min):  # of min(a, b, c) those that may be the least
+        rest = [x for x in (b.a, b.b) if left([LT(x, a)], ()) is not None]
+        b = Min(*rest) if len(rest) == 2 else rest[0] if rest else a
     if left([LT(b, a)], ()) is None:
         return a
     return b if left([LT(a, b)], ()) is None else Min(a, b)

@@ -4,13 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
+from tc.autodiff.cut_ranges import Reduced
 from tc.autodiff.derivatives import number
-from tc.autodiff.loops import Loop, boxed, counters, ranges
-from tc.autodiff.tape import Definition, Version, mapped
+from tc.autodiff.index_conditions import reduced
+from tc.autodiff.loops import Loop, boxed, counters, facts, ranges
+from tc.autodiff.tape import Definition, Tape, Version, mapped
 from tc.dtypes import INT32
-from tc.ir.expr import EQ, NE, Call, Cast, Div, Expr, IfThenElse, Or, Select, Variable, rebuild
-from tc.ir.program import Domain, IterVar
+from tc.ir.expr import (
+    EQ,
+    GE,
+    LT,
+    NE,
+    ONE,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    IfThenElse,
+    Max,
+    Or,
+    Select,
+    Variable,
+    rebuild,
+)
+from tc.ir.program import Domain, IterVar, Range
+from tc.ir.simplify import simplify
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +46,14 @@ class Made:
     chosen: tuple[Expr, ...] = ()
 
 
-def first(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:
+def first(d: Definition, own: Expr, fresh: Callable[[str], str], left: Reduced) -> Made:
     """Of the elements that equal the extreme, the first in the order of the reduction variables: an
-    arg-reduction over each of them, the last one first, of the extremes over those behind it."""
-    arg = "argmax" if d.op == "max" else "argmin"
-    reduced = [v for v in d.domain.vars if v.kind == "reduction"]
+    arg-reduction over each of them, the last one first, of the extremes over those behind it.
+
+    `left` is what is left of conditions for sizes that are not 0.
+    """
+    arg: Literal["argmin", "argmax"] = "argmax" if d.op == "max" else "argmin"
+    inner = [v for v in d.domain.vars if v.kind == "reduction"]
     pure = tuple(v for v in d.domain.vars if v.kind == "pure")
     name, dtype = d.target, own.dtype
     versions: list[Version] = []
@@ -38,10 +61,11 @@ def first(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:
     value = d.value
     conditions = d.domain.conditions
     places: list[tuple[str, tuple[str, ...]]] = []
-    for k in reversed(range(len(reduced))):
-        outer = (*pure, *(replace(v, kind="pure") for v in reduced[:k]))
+    for k in reversed(range(len(inner))):
+        outer = (*pure, *(replace(v, kind="pure") for v in inner[:k]))
         at = tuple(Variable(v.name) for v in outer)
-        domain = Domain((*outer, reduced[k]), conditions)
+        some, kept = _with_a_value(inner[k], outer, left)
+        domain = Domain((*outer, some), (*conditions, *kept))
         place = fresh(f"{name}_at" if k == 0 else f"{name}_at{k}")
         box = tuple(v.range for v in outer)
         versions.append(Version(place, place, INT32, box, "temporary"))
@@ -54,14 +78,38 @@ def first(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:
             start = number(low, own)
             pure_domain = Domain(tuple(outer))
             definitions.append(Definition(extreme, at, None, start, pure_domain, True, span=d.span))
-            definitions.append(Definition(extreme, at, d.op, value, domain, span=d.span))
+            whole = Domain((*outer, inner[k]), conditions)
+            definitions.append(Definition(extreme, at, d.op, value, whole, span=d.span))
             value = Call(extreme, at, dtype, "func")
             conditions = ()
     chosen = tuple(
         EQ(Cast(INT32, Variable(v.name)), Call(place, tuple(map(Variable, names)), INT32, "func"))
-        for v, (place, names) in zip(reduced, reversed(places), strict=True)
+        for v, (place, names) in zip(inner, reversed(places), strict=True)
     )
     return Made(tuple(versions), tuple(definitions), number(1, own), chosen)
+
+
+def of_reduction(d: Definition, own: Expr, fresh: Callable[[str], str], ties: str, tape: Tape) -> Made:
+    """What a minimum, a maximum or a product needs, in the iterations that it is in."""
+    if d.op == "*":
+        made = product(d, own, fresh)
+    elif ties == "split":
+        made = shared(d, own, fresh)
+    else:
+        names = (*tape.sizes, *(loop.name for loop in d.loops))
+        known = (*tape.facts, *facts(d.loops), *(GE(Variable(s), ONE) for s in tape.given))
+        made = first(d, own, fresh, lambda conditions, vs: reduced(conditions, vs, names, known))
+    return in_iterations(made, d.loops)
+
+
+def _with_a_value(v: IterVar, outer: Sequence[IterVar], left: Reduced) -> tuple[IterVar, tuple[Expr, ...]]:
+    """The variable of an arg-reduction, which needs a value: one whose range may be empty counts to a value
+    that a condition leaves out."""
+    extent = simplify(v.range.extent, exact=True)
+    if left([LT(extent, ONE)], outer) is None:
+        return v, ()
+    at_least_one = simplify(Max(extent, ONE), exact=True)
+    return replace(v, range=Range(v.range.min, at_least_one)), (LT(Variable(v.name), v.range.end),)
 
 
 def shared(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:

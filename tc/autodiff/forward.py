@@ -113,9 +113,7 @@ class _Forward:
         factor = number(1, own)
         reduced = any(x.kind == "reduction" for x in d.domain.vars)
         if d.op == "*" or (d.op in ("min", "max") and reduced):
-            of_extremes = extremes.shared if self.ties == "split" else extremes.first
-            make = extremes.product if d.op == "*" else of_extremes
-            made = extremes.in_iterations(make(d, own, self.taken.fresh), d.loops)
+            made = extremes.of_reduction(d, own, self.taken.fresh, self.ties, self.tape)
             self._add(made)
             factor, chosen = made.factor, made.chosen
         stored = own if self.tape.is_final(d) else d.value

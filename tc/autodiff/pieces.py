@@ -40,7 +40,7 @@ def pieces(
     whole = tuple(IterVar(f"{k}", r, "pure") for k, r in enumerate(box))
     found: dict[tuple[Expr, ...], list[Term]] = {}  # by their elements
     for t in terms:
-        domain = cut(t.domain, left)
+        domain = cut(t.domain, left, may_be_empty=True)
         if domain.conditions:
             return None
         t = replace(t, domain=domain)

@@ -7,7 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
-from tc.autodiff.loops import Loop, boxed, counters, following, hull, ranges
+from tc.autodiff.cut_ranges import cut
+from tc.autodiff.fibres import in_box
+from tc.autodiff.index_conditions import reduced
+from tc.autodiff.loops import Loop, boxed, counters, facts, following, hull, ranges
 from tc.autodiff.tape import Definition, Tape, Version, mapped, reads
 from tc.errors import SemanticError
 from tc.ir import program as ir
@@ -309,8 +312,26 @@ class _Recorder:
 
     def _version(self, b: Buffer, older: _State | None, d: Definition) -> None:
         """A version that starts from `d`, and elsewhere from an older one."""
-        self._start(b, older if older is not None and not _defines(d, b) else None)
+        if older is not None and not _defines(d, b):
+            self._start(b, older)
+            d = self._within(d, b.box)
+        else:
+            self._start(b, None)
         self._add(_onto(d, self.states[b.name]))
+
+    def _within(self, d: Definition, box: Box) -> Definition:
+        """A definition with ranges that are seen to be in a box.  Those of the program are, for the sizes that
+        it takes, but behind the copy of an older version they could be taken for parts of a larger tensor."""
+        sizes = (*self.program.sizes, *(loop.name for loop in self.around))
+
+        def left(conditions: Sequence[Expr], ranges: Sequence[IterVar]) -> tuple[Expr, ...] | None:
+            return reduced(conditions, ranges, sizes, facts(self.around))
+
+        outside = left(in_box(d.args, box), d.domain.vars)
+        if not outside:
+            return d
+        domain = cut(Domain(d.domain.vars, outside), left, may_be_empty=True)
+        return replace(d, domain=Domain(domain.vars, d.domain.conditions))
 
     def _combined(self, b: Buffer, state: _State | None, d: Definition) -> None:
         """`x op= value` onto elements that are not neutral, or that were read: the reduction by itself, then

@@ -367,16 +367,10 @@ class _Reverse:
         reduced = [v for v in d.domain.vars if v.kind == "reduction"]
         v = self.tape.versions[d.target]
         own = Call(d.target, d.args, v.dtype, "func")
-        if d.op == "*":
-            found = extremes.in_iterations(extremes.product(d, own, self.taken.fresh), d.loops)
-            self._add(found)
-            self._parts(d, times(seed, found.factor), d.value)
-            return
-        if not reduced:
+        if not reduced and d.op != "*":
             self._parts(d, seed, own)
             return
-        make = extremes.shared if self.ties == "split" else extremes.first
-        found = extremes.in_iterations(make(d, own, self.taken.fresh), d.loops)
+        found = extremes.of_reduction(d, own, self.taken.fresh, self.ties, self.tape)
         self._add(found)
         self._parts(d, times(seed, found.factor), d.value, found.chosen)
 

@@ -20,7 +20,7 @@ from typing import Literal
 from tc.autodiff.loops import Loop
 from tc.dtypes import DType
 from tc.errors import Span
-from tc.ir.expr import Call, Expr, walk
+from tc.ir.expr import EQ, Call, Expr, Variable, walk
 from tc.ir.program import Box, Domain, Op, Stage
 
 
@@ -71,13 +71,20 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Tape:
-    """Versions by name, and their definitions in order.  `facts` are known of the sizes."""
+    """Versions by name, and their definitions in order.  `facts` are the names of extents: what each
+    equals."""
 
     versions: Mapping[str, Version]
     definitions: tuple[Definition, ...]
     outputs: tuple[str, ...]  # of the program, in order
     sizes: tuple[str, ...]
-    facts: tuple[Expr, ...] = ()
+    facts: tuple[EQ, ...] = ()
+
+    @property
+    def given(self) -> tuple[str, ...]:
+        """The sizes that are no names of extents."""
+        named = {x.name for fact in self.facts for x in walk(fact.a) if isinstance(x, Variable)}
+        return tuple(s for s in self.sizes if s not in named)
 
     def of(self, version: str) -> tuple[Definition, ...]:
         return tuple(d for d in self.definitions if d.target == version)

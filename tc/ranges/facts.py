@@ -50,6 +50,7 @@ class Facts:
         self.counters: dict[str, Interval] = {}
         self.deferred: dict[str, frozenset[str]] = {}
         self.opaque: dict[str, solve.Bounds] = {}
+        self.said: dict[r.Exp, str] = {}  # opaque values of the statement in hand
         for p in checked.params:
             if isinstance(p, r.Tensor):
                 self.dims[p] = [Interval(0, self.simplify(("-", self.term(d), 1))) for d in p.dims or ()]
@@ -97,6 +98,7 @@ class Facts:
 
         Raises Unknown where a bound is not known yet.
         """
+        self.said = {}
         own = {*st.variables, *st.auxiliary}  # which are in no loop of their name
         self.counters = {n: i for n, i in self.every_counter.items() if n not in own}
         for loop in st.loops:
@@ -221,7 +223,8 @@ class Facts:
         return t if fits else self._opaque(e, _bounds_of(dtype))
 
     def _opaque(self, e: r.Exp, bounds: solve.Bounds) -> str:
-        name = f"${e.span.start}.{e.span.end}"
+        """A variable for a value; the same for what a statement says twice, as all of it is read at once."""
+        name = self.said.setdefault(e, f"${e.span.start}.{e.span.end}")
         self.opaque[name] = bounds
         return name
 

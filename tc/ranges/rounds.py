@@ -217,8 +217,26 @@ class Rounds:
                 domain[n] = self.facts.opaque[n] if types else (None, None)
             elif n in everything:
                 domain[n] = (None, None)
-        lo, hi = solve.bounds_of_expr_in_scope(c.subscript, domain, self.facts.sizes)
+        term = self._with_middles(c.subscript, domain)
+        lo, hi = solve.bounds_of_expr_in_scope(term, domain, self.facts.sizes)
         return self.facts.extreme(hi if c.upper else lo, c.upper)
+
+    def _with_middles(self, t: Term, domain: Mapping[str, solve.Bounds]) -> Term:
+        """An equal term, whose bounds as intervals are closer: of two values with a sum s that is the same
+        for all values of the variables one is not above s / 2, and one not below.
+
+        `reflect` and `symmetric` map to `min(m, s - m)`.
+        """
+        if isinstance(t, (bool, int, str)):
+            return t
+        op, *parts = t
+        found: Term = (op, *(self._with_middles(p, domain) for p in parts))
+        if op not in ("min", "max") or not free(parts[0]) & free(parts[1]) & domain.keys():
+            return found
+        total = self.facts.simplify(("+", parts[0], parts[1]))
+        if free(total) & domain.keys():
+            return found
+        return (op, found, ("//", total if op == "min" else ("+", total, 1), 2))
 
 
 def _split(e: Term, upper: bool, limit: Term) -> Iterator[tuple[Term, Term]]:

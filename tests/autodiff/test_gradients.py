@@ -93,6 +93,13 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
            }""",
         {"A": (7,), "B": (4,)},
     ),
+    "written again within what sizes leave of it": (
+        """def f(double(N,P) A) -> (T) {
+             T(i,j) min=! A(i,i) + A(j,j) + A(i,k)
+             T(i,j) = A(i,2*j) * A(i,j)
+           }""",
+        {"A": (3, 5)},
+    ),
     "an extreme of a part": (
         """def f(double(N,N) A) -> (T) {
              T(i,j) = A(i,j) * A(j,i)
@@ -269,6 +276,24 @@ def test_ties(backend: str) -> None:
     np.testing.assert_array_equal(split, [[0, 0.5, 0.5, 0], [0.25, 0.25, 0.25, 0.25]])
 
 
+@pytest.mark.filterwarnings("ignore::tc.errors.EmptyRange")
+@pytest.mark.parametrize("length", [3, 5])
+def test_extremes_over_nothing_leave_nothing(length: int) -> None:
+    source = """def f(double(N) x, double(M) v) -> (y) {
+      y(i) max=! x(j+2) * v(i) * x(k) where j in 0:N-3, k in 0:N
+    }"""
+    x, v, d_y = np.linspace(1.0, 2.0, length), np.array([2.0, 3.0]), np.array([1.0, 10.0])
+    for backend in ("reference", "cpu"):
+        d_x, d_v = tc.compile(tc.grad(source), backend=backend)(x, v, d_y)
+        along = tc.compile(tc.jvp(source), backend=backend)(x, v, np.ones(length), np.ones(2)).t_y
+        if length == 3:
+            assert not d_x.any() and not d_v.any() and not along.any()
+        else:
+            np.testing.assert_allclose(d_x, [0, 0, 0, v @ d_y * x[4], v @ d_y * x[3]])
+            np.testing.assert_allclose(d_v, d_y * x[3] * x[4])
+            np.testing.assert_allclose(along, v * (x[3] + x[4]) + x[3] * x[4])
+
+
 @pytest.mark.parametrize("zeros", [0, 1, 2])
 def test_products_with_zeros(zeros: int) -> None:
     source = "def f(double(N) x) -> (y) { y *=! x(i) }"
@@ -357,6 +382,18 @@ def test_scalars_that_shape_results() -> None:
     with pytest.raises(tc.ArgumentError, match="depends on the value of s") as e:
         tc.grad(source)
     assert e.value.code == "TC0513" and e.value.help == 'pass scalars={"s": …}'
+
+
+@pytest.mark.parametrize("rows", [0, 2])
+def test_a_part_that_is_written_again_may_be_larger_than_a_tensor_without_elements(rows: int) -> None:
+    source = """def f(double(M,N) A, double(K) b) -> (T) {
+      T(l,i) +=! A(l,i) * A(l,j)
+      T(l,i) = T(l,i) * T(l,i) + 2 * b(i) where i in 0:K
+    }"""
+    columns = 4 if rows else 2  # of 3 that are written
+    args = np.ones((rows, columns)), np.ones(3), np.ones((rows, columns))
+    d_a, d_b = tc.compile(tc.grad(source), backend="reference")(*args)
+    assert d_a.shape == (rows, columns) and np.array_equal(d_b, [2 * rows] * 3)
 
 
 @pytest.mark.parametrize("op", ["max=", "*="])

@@ -439,10 +439,18 @@ def test_gates_of_a_cell_define_the_parts_of_the_adjoint() -> None:
         "a",
     )
     lines = [line for line in source.splitlines() if line.startswith("  d_a(n,j) =")]
-    assert [line.rpartition("j in ")[2] for line in lines] == ["0:min(H, G)", "H:min(2 * H, G)"]
+    assert [line.rpartition("j in ")[2] for line in lines] == ["0:min(H, G)", "min(H, G):min(2 * H, G)"]
     assert "?" not in source
 
 
 def test_reads_of_the_same_elements_stay_one_sum() -> None:
     source = tc.grad("def f(double(N) x) -> (y) { y(i) = x(i) * x(N-1-i) + x(i+1) where i in 0:N-1 }")
     assert source.count("  d_x(") == 1
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_an_extreme_of_the_iterations_before_leaves_the_first_one_nothing(backend: str) -> None:
+    source = "def f(double(N) x) -> (m) { for t in 0:N { m(t) max=! x(k) * x(t) where k in 0:t } }"
+    x, d_m = np.array([3.0, 1.0, 4.0, 2.0]), np.array([1.0, 10.0, 100.0, 1000.0])
+    found = tc.compile(tc.grad(source), backend=backend)(x, d_m)
+    np.testing.assert_array_equal(found, [1 * 10 + 4 * 100, 3 * 10, 3 * 100 + 2 * 1000, 4 * 1000])

@@ -12,6 +12,28 @@ from fuzz.strategies import Program
 def test_random_gradients() -> None:
     seen = gradients.run(60, 11, "reference", progress=False, shrink=False)
     assert seen.right >= 15
+    assert seen.refused.total() <= seen.right / 10
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        ("T0(i) = A0(i) * A0(i)", "right"),
+        ("T0(i) = A0(i) > A0(i) + 1 ? A0(i) : 2.0", "right"),
+        ("T0(i) = lgamma(A0(i))", "refused TC0241"),
+        ("T0(i) = i where i in 0:N", "constant"),
+        ("T0(i) = A0(j)", "invalid TC0225"),
+        ("T0(i) = A0(i + 1) where i in 0:N", "invalid TC0601"),
+    ],
+)
+def test_what_became_of_a_program(body: str, kind: str) -> None:
+    program = Program(f"def f(double(N) A0) -> (T0) {{ {body} }}", {"N": 3}, "small", 0)
+    assert gradients.check(program, "reference") == kind
+    seen = gradients.Seen()
+    seen.add(kind)
+    counts = {"right": seen.right, "constant": seen.constant}
+    counts |= {"refused": seen.refused.total(), "invalid": seen.invalid.total()}
+    assert counts == {n: int(kind.startswith(n)) for n in counts}
 
 
 def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

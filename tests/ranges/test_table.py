@@ -334,6 +334,28 @@ def test_only_data_that_nothing_bounds_is_checked_when_read(
 
 
 @pytest.mark.parametrize(
+    ("subscript", "allowed"),
+    [
+        ("min(X(i) % (2 * N), 2 * N - 1 - X(i) % (2 * N))", True),
+        ("min(X(i) % (2 * N - 2), 2 * N - 2 - X(i) % (2 * N - 2))", True),
+        ("N - 1 - min(X(i) % (2 * N), 2 * N - 1 - X(i) % (2 * N))", True),
+        ("max(X(i) % N, N - X(i) % N) - (N + 1) / 2", True),
+        ("max(X(i) % N, N - X(i) % N) - N / 2 - 1", False),  # -1 where N is even and X(i) is N / 2
+        ("min(X(i) % (2 * N), 2 * N - X(i) % (2 * N))", False),  # may be N
+        ("min(X(i) % (2 * N), 2 * N - 1 - Y(i) % (2 * N))", False),
+        ("min(X(i) % (2 * N), 2 * N - 1 - X(i + 1) % (2 * N))", False),
+    ],
+)
+def test_of_two_values_with_a_known_sum_one_is_at_most_half_of_it(subscript: str, allowed: bool) -> None:
+    """What `reflect` and `symmetric` map subscripts to, written out."""
+    source = f"def f(float(N) T, int(M) X, int(M) Y) -> (O) {{ O(i) = T({subscript}) where i in 0:M-1 }}"
+    ranges, _ = ranges_of(source)
+    left = [o.condition for o in ranges.obligations if o.tensor == "T"]
+    holds = [all(c is not None and evaluate(c, {"N": n, "M": 4}) for c in left) for n in range(1, 12)]
+    assert all(holds) if allowed else not all(holds[4:])
+
+
+@pytest.mark.parametrize(
     ("subscript", "guard", "necessary"),
     [
         ("i * j", "", True),

@@ -1,0 +1,40 @@
+"""Gradients of boundary modes whose subscripts are not affine: against finite differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tc
+
+SUBSCRIPTS = {
+    "a narrow type": "int8(i) - 1",
+    "data": "X(i) - 2",
+    "halves of data": "X(i) / 2 - 1",
+    "a float": "int(double(i) * 0.4) - 1",
+    "quotients": "i / 2 - 1",
+    "remainders": "3 * i % 5",
+    "clamped": "max(i - 2, 0) + i",
+    "distances": "abs(i - 3)",
+    "either": "(i > 2 ? i - 3 : i + 1)",
+}
+
+
+@pytest.mark.share(5)
+@pytest.mark.filterwarnings("ignore::tc.DataDependentAccess")
+@pytest.mark.parametrize("mode", ["zero", "fill=2", "clamp", "reflect", "symmetric", "wrap"])
+@pytest.mark.parametrize("subscript", SUBSCRIPTS.values(), ids=list(SUBSCRIPTS))
+def test_borders_of_subscripts_that_are_not_affine(mode: str, subscript: str) -> None:
+    source = f"""def f(double(N) A, double(M) w, int(M) X) -> (y) {{
+      y(i) = A[{mode}]({subscript}) * w(i) * A[{mode}]({subscript}) + X(i)
+    }}"""
+    rng = np.random.default_rng(2)
+    a, w, d_y = rng.uniform(0.5, 1.5, 4), rng.uniform(0.5, 1.5, 7), rng.uniform(0.5, 1.5, 7)
+    x = np.arange(7, dtype=np.int32)
+    kernel = tc.compile(source, backend="reference")
+    d_a, d_w = tc.compile(tc.grad(source), backend="reference")(a, w, x, d_y)
+    step = 2.0**-12  # the results are quadratic in `a`, so that central differences are exact
+    for k, e in enumerate(np.eye(4) * step):
+        slope = (kernel(a + e, w, x) - kernel(a - e, w, x)) @ d_y / (2 * step)
+        assert d_a[k] == pytest.approx(slope, abs=1e-10)
+    np.testing.assert_allclose(d_w, d_y * (kernel(a, w, x) - x) / w)

@@ -23,6 +23,9 @@ settings.load_profile("tc")
 # Set before tc is imported, so that child processes and xdist's workers have it too.
 os.environ["TC_VERIFY"] = "1"
 
+# Modules stay: until all tests are collected no garbage is looked for (pytest_collection_finish).
+gc.disable()
+
 # No test sees or fills the user's own kernels and records of measurements.
 _CACHE = tempfile.TemporaryDirectory(prefix="tc-tests-")
 os.environ["TC_CACHE_DIR"] = str(Path(_CACHE.name, "cache"))
@@ -45,6 +48,7 @@ def pytest_collection_finish() -> None:
     torch and jax keep."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

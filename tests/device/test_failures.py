@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -97,12 +97,12 @@ def paths(machine: Machine, on_torch: Torch, on_jax: Jax) -> Paths:
 
 
 @pytest.fixture
-def frozen() -> Iterator[None]:
-    """What is there already is not looked at by the collector, which runs after each failure."""
+def frozen() -> None:
+    """What is there already is not looked at by the collector, which runs after each failure.  It stays so:
+    to undo it would undo what `tests/conftest.py` has done, too, and each later collection would take half a
+    second."""
     gc.collect()
     gc.freeze()
-    yield
-    gc.unfreeze()
 
 
 def fresh(machine: Machine) -> None:

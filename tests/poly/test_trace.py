@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tc.dtypes import FLOAT32, INT32
+from tc.dtypes import FLOAT32, INT8, INT32, UINT8, UINT64, DType
 from tc.errors import InternalError
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import (
@@ -29,6 +29,7 @@ from tc.ir.expr import (
     Variable,
     imm,
     rebuild,
+    walk,
 )
 from tc.ir.loops import Array, Block, Compute, For, If, Launch, LoopKind, LoopNest, Promote, Stmt
 from tc.ir.program import Program
@@ -245,6 +246,18 @@ def test_expressions_of_indices_are_evaluated(e: Expr, i: int, j: int) -> None:
     assert known_value(e, {"i": i}) in (None, evaluate(e, at))
 
 
+@pytest.mark.parametrize("dtype", [INT8, UINT8, INT32, UINT64], ids=str)
+@given(st.data())
+def test_integers_wrap(dtype: DType, data: st.DataObject) -> None:
+    """Arithmetic of narrow and of unsigned types, without and with text of Python."""
+    e = data.draw(expressions.typed(dtype, "ij"))
+    at = {n: data.draw(st.integers(max(-9, int(dtype.min)), 9)) for n in "ij"}
+    value = expressions.value(e, at)
+    possible = [None, value] if any(x.dtype.is_float for x in walk(e)) else [value]
+    assert known_value(e, at) in possible
+    assert known_value(Cast(INDEX, e), at) in possible
+
+
 def test_partly_data_dependent_expressions_are_evaluated() -> None:
     data, never = LT(Variable("x"), IntImm(3)), LT(IntImm(1), IntImm(0))
     assert known_value(And(data, never), {}) == 0
@@ -252,6 +265,9 @@ def test_partly_data_dependent_expressions_are_evaluated() -> None:
     wrapping = Add(Cast(INT32, Variable("i")), imm(2**31 - 1, INT32))
     assert known_value(wrapping, {"i": 1}) == -(2**31)
     assert known_value(FloorDiv(Variable("i"), Variable("j")), {"i": 7, "j": 0}) == 0
+    assert known_value(Sub(Variable("x"), Variable("x")), {}) == 0
+    element = Load("A", (Variable("i"),), INT32)
+    assert known_value(Cast(INDEX, element), {"i": 1}) is None
 
 
 def total() -> Program:

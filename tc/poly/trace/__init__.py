@@ -96,7 +96,7 @@ def _same_instances(expected_events: list[Event], executed: list[Event]) -> str 
             return f"{instance_text(e.instance)} runs, which the program does not have"
         if e.write != model.write or e.update != model.update:
             return f"{instance_text(e.instance)} writes {e.write} and should write {model.write}"
-        if not model.needs <= e.reads <= model.reads:
+        if e.reads != model.reads and not model.needs <= e.reads <= model.reads:
             cell = sorted((e.reads - model.reads) | (model.needs - e.reads))[0]
             verb = "reads" if cell in e.reads else "does not read"
             return f"{instance_text(e.instance)} {verb} {cell}"

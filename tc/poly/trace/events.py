@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from tc.dtypes import BOOL
+from tc.dtypes import BOOL, DType
 from tc.errors import InternalError
 from tc.ir.expr import (
     EQ,
@@ -19,6 +19,7 @@ from tc.ir.expr import (
     Add,
     And,
     Call,
+    Cast,
     Expr,
     FloorDiv,
     FloorMod,
@@ -56,14 +57,20 @@ class OutOfBoundsError(Exception):
 @dataclass(frozen=True, slots=True)
 class Event:
     """An executed instance: the cells that its value reads, the cell that it writes, whether it updates that
-    cell, and the iterations of the enclosing unordered loops."""
+    cell, and the iterations of the enclosing unordered loops.  `folded`, of an instance of the program, gives
+    the reads that are left after constant folding, where this may remove some."""
 
     instance: Instance
     reads: frozenset[Cell]
     write: Cell
     update: bool
     iterations: tuple[tuple[int, int], ...] = ()
-    needs: frozenset[Cell] = frozenset()  # the reads that are left after constant folding
+    folded: Callable[[], frozenset[Cell]] | None = None
+
+    @property
+    def needs(self) -> frozenset[Cell]:
+        """The reads that cannot be left out."""
+        return self.reads if self.folded is None else self.folded()
 
 
 def instance_text(i: Instance) -> str:
@@ -165,14 +172,27 @@ def known_value(e: Expr, env: Mapping[str, int]) -> int | None:
     """The value of an expression of indices and sizes; None if it depends on data."""
     if isinstance(e, IntImm):
         return e.value
+    if _is_datum(e):
+        return None
     code = _CODE.of(e)
     if code is not None:
         try:
             return int(code(env))
         except KeyError:  # a name with a data-dependent value; the result may not depend on it
             pass
-    value = constant(simplify(substitute_typed(e, dict(env)), exact=True))
-    return None if value is None else int(value)
+    names, found = _FOLDED.of(e)
+    key = tuple(env.get(n) for n in names)
+    if key not in found:
+        value = constant(simplify(substitute_typed(e, dict(env)), exact=True))
+        found[key] = None if value is None else int(value)
+    return found[key]
+
+
+def _is_datum(e: Expr) -> bool:
+    """Whether it is an element of an array, which no folding makes a constant."""
+    while isinstance(e, Cast):
+        e = e.value
+    return isinstance(e, Load) or (isinstance(e, Call) and e.kind != "intrinsic")
 
 
 def known_values(es: Sequence[Expr], env: Mapping[str, int]) -> tuple[int, ...] | None:
@@ -213,9 +233,15 @@ def _functions(es: Sequence[Expr]) -> Callable[[Mapping[str, int]], tuple[int, .
     return None if None in texts else eval(f"lambda v: ({''.join(f'{x}, ' for x in texts)})")
 
 
+def _values_by_variables(e: Expr) -> tuple[tuple[str, ...], dict[tuple[int | None, ...], int | None]]:
+    """The names of an expression's variables, and its known values, which are none yet, by those of these."""
+    return tuple(sorted(variables(e))), {}
+
+
 _READS = _IdentityCache(_reads)
 _CODE = _IdentityCache(_function)
 _CODES = _IdentityCache(_functions)
+_FOLDED = _IdentityCache(_values_by_variables)
 _OPERATORS: dict[type[Expr], str] = {
     Add: "+", Sub: "-", Mul: "*", EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=",
     And: "and", Or: "or",
@@ -223,14 +249,20 @@ _OPERATORS: dict[type[Expr], str] = {
 
 
 def python(e: Expr) -> str | None:
-    """The Python text of an expression of indices, which do not overflow; None for other expressions."""
-    if e.dtype not in (INDEX, BOOL):
+    """The Python text of an expression of integers that wrap, but for those of indices, which do not
+    overflow; None for other expressions."""
+    if not (e.dtype.is_bool or e.dtype.is_int):
         return None
     match e:
         case IntImm() | UIntImm():
             return str(e.value)
         case Variable():
-            return f"v[{e.name!r}]"
+            return _wrapped(f"v[{e.name!r}]", e.dtype)
+        case Cast():
+            a = python(e.value)
+            if a is None or e.dtype.is_bool:
+                return a and f"({a} != 0)"
+            return _wrapped(f"(+{a})", e.dtype)
         case Not():
             a = python(e.a)
             return a and f"(not {a})"
@@ -245,9 +277,21 @@ def python(e: Expr) -> str | None:
             return f"({a} {'//' if isinstance(e, FloorDiv) else '%'} {b})"
         case Add() | Sub() | Mul() | EQ() | NE() | LT() | LE() | GT() | GE() | And() | Or():
             a, b = python(e.a), python(e.b)
-            return None if a is None or b is None else f"({a} {_OPERATORS[type(e)]} {b})"
+            if a is None or b is None:
+                return None
+            return _wrapped(f"({a} {_OPERATORS[type(e)]} {b})", e.dtype)
         case _:
             return None
+
+
+def _wrapped(text: str, dtype: DType) -> str:
+    """The text of a value of a type, from that of an integer."""
+    if dtype.is_bool or dtype == INDEX:
+        return text
+    if not dtype.is_signed:
+        return f"({text} & {(1 << dtype.bits) - 1})"
+    half = 1 << (dtype.bits - 1)
+    return f"((({text} + {half}) & {2 * half - 1}) - {half})"
 
 
 def integer(e: Expr, env: Mapping[str, int]) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator, Sequence
 
@@ -59,15 +60,17 @@ def program_events(program: Program, sizes: dict[str, int]) -> Iterator[Event]:
             out |= set(inside if call.checked else found)
         return frozenset(out)
 
+    def folded_reads(value: Expr, env: dict[str, int]) -> frozenset[Cell]:
+        return reads_of(simplify(substitute_typed(value, dict(env))), env)
+
     for stage in program.stages:
         can_fold = _can_fold_reads(stage.value)
         for env in _points(stage, sizes):
             point = tuple(env[v.name] for v in stage.domain.vars)
             (write,) = cells(stage.func, stage.args, env)
-            reads = needs = reads_of(stage.value, env)
-            if can_fold and reads:
-                needs = reads_of(simplify(substitute_typed(stage.value, dict(env))), env)
-            yield Event((stage.name, point), reads, write, stage.op is not None, needs=needs)
+            reads = reads_of(stage.value, env)
+            folded = functools.partial(folded_reads, stage.value, env) if can_fold and reads else None
+            yield Event((stage.name, point), reads, write, stage.op is not None, folded=folded)
 
 
 def _can_fold_reads(value: Expr) -> bool:

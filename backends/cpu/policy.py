@@ -42,8 +42,8 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
 
 # ---- blocks of iterations
 
-# Iterations of a block.  With 16, LU of 1000 doubles a row takes a quarter of the time on two cores of an
-# Emerald Rapids, with 8 a half, with 32 and 48 about as long (docs/experiments/emerald-rapids.md).
+# Iterations of a block.  With 16 to 48, LU of 1000 doubles a row takes a fifth to a third of the time on two
+# cores of an Emerald Rapids, with 8 two fifths (docs/experiments/emerald-rapids.md).
 _BLOCK = 16
 
 

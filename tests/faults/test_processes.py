@@ -147,6 +147,7 @@ import subprocess
 CHILD = '''
 import sys, threading
 from tests.faults.children import *
+import tc.api  # no cards, but kernels from disk
 from tc import kernel
 wrong = []
 def work():
@@ -213,6 +214,7 @@ if when == "written half":
 print(right("mm", 2), right("rows", 2))
 """
 AFTER = """
+import tc.api  # no cards, but kernels from disk
 from tc import kernel
 assert right("mm", 2) and right("rows", 2)
 print(sum(v.restored for v in kernel.CACHE._values.values()))

@@ -320,8 +320,8 @@ class _Recorder:
         self._add(_onto(d, self.states[b.name]))
 
     def _within(self, d: Definition, box: Box) -> Definition:
-        """A definition with ranges that are seen to be in a box.  Those of the program are, for the sizes that
-        it takes, but behind the copy of an older version they could be taken for parts of a larger tensor."""
+        """A definition with ranges that are seen to be in a box.  Those of the program are, for the sizes
+        that it takes, but behind the copy of an older version they could be parts of a larger tensor."""
         sizes = (*self.program.sizes, *(loop.name for loop in self.around))
 
         def left(conditions: Sequence[Expr], ranges: Sequence[IterVar]) -> tuple[Expr, ...] | None:

@@ -187,8 +187,8 @@ class Checks:
 
     def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
         data = bool(free(c.subscript) & self.facts.opaque.keys())
-        # A clamp is a promise about sizes, whatever the data are.
-        necessary = not st.conditions and (
+        # A clamp is a promise about sizes, whatever the data are, but where a guard keeps it.
+        necessary = not (st.conditions or c.implied) and (
             data or (not c.guarded and attained(c.subscript, sol.keys() | self.facts.counters.keys()))
         )
         condition: Term = False

@@ -74,6 +74,16 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
            }""",
         {"A": (5, 5)},
     ),
+    "a look-up whose borders a tensor of one element lacks": (
+        """def f(double(N,N) A) -> (T) {
+             T(i) = A(max(i - 2, 0), select(i * 0.5 < 1, i, 0)) * A(i,i)
+           }""",
+        {"A": (1, 1)},
+    ),
+    "a choice that a guard keeps in bounds": (
+        """def f(double(N) A) -> (T) { T max=! A(abs(i - 1)) + A(select(i * 0.5 < 1, i, 0)) + A(i) }""",
+        {"A": (3,)},
+    ),
     "the same for two elements, which no others are": (
         """def f(double(N,N) A) -> (T) {
              T(i) +=! A(max(i - 3, 0), int(double(i) * 0.25)) * A(i, i) where j in 0:N
@@ -188,6 +198,10 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
              y(i) = x(i-2) * x(i+1)
              s(i) = y(i) * y(i) where i in 2:N-1
            }""",
+        {"x": (9,)},
+    ),
+    "gamma functions": (
+        "def f(double(N) x) -> (y) { y(i) = lgamma(x(i)) * tgamma(x(i)) + digamma(x(i)) }",
         {"x": (9,)},
     ),
     "sum of all": ("def f(double(N,M) x) -> (s) { s +=! x(i,j) * x(i,j) }", {"x": (3, 4)}),

@@ -20,7 +20,8 @@ def test_random_gradients() -> None:
     [
         ("T0(i) = A0(i) * A0(i)", "right"),
         ("T0(i) = A0(i) > A0(i) + 1 ? A0(i) : 2.0", "right"),
-        ("T0(i) = lgamma(A0(i))", "refused TC0241"),
+        ("T0(i) = lgamma(A0(i))", "right"),
+        ("T0(i) = trigamma(A0(i))", "refused TC0241"),
         ("T0(i) = i where i in 0:N", "constant"),
         ("T0(i) = A0(j)", "invalid TC0225"),
         ("T0(i) = A0(i + 1) where i in 0:N", "invalid TC0601"),

@@ -19,8 +19,8 @@ _LARGEST = 60  # nodes of a term that is written out
 def implies(guards: Sequence[Term], condition: Term, sizes: Collection[str]) -> bool:
     """Whether `condition` holds wherever all `guards` do, for sizes that are not negative.
 
-    Terms are integers without bounds; what is not quasi-affine (a product of variables, a symbolic divisor)
-    counts as a variable, the same for equal terms.  False where isl does not see it.
+    Terms are integers without bounds; what is not quasi-affine (a product of variables, a symbolic divisor, a
+    choice) counts as a variable, the same for equal terms.  False where isl does not see it.
     """
     if any(_nodes(t) > _LARGEST for t in (*guards, condition)):
         return False
@@ -30,7 +30,6 @@ def implies(guards: Sequence[Term], condition: Term, sizes: Collection[str]) -> 
         facts.append(f"not ({text.condition(condition)})")
     except ValueError:
         return False
-    facts += text.choices.values()
     facts += [f"{text.name(s)} >= 0" for s in sizes if s in text.names]
     with isl_context() as ctx:
         try:
@@ -47,12 +46,10 @@ def _nodes(t: Term) -> int:
 
 
 class _Text:
-    """Terms in isl's notation; `names` are the parameters for variables, for what is opaque and for choices,
-    of which `choices` says what they equal."""
+    """Terms in isl's notation; `names` are the parameters for variables and for what is opaque."""
 
     def __init__(self) -> None:
         self.names: dict[Term, str] = {}
-        self.choices: dict[Term, str] = {}
 
     def name(self, t: Term) -> str:
         return self.names.setdefault(t, f"p{len(self.names)}")
@@ -92,13 +89,5 @@ class _Text:
                 return f"({self.value(a)} mod {n})"
             case ("min" | "max" as op, a, b):
                 return f"{op}({self.value(a)}, {self.value(b)})"
-            case ("select", c, a, b):
-                name = self.name(t)
-                if t not in self.choices:
-                    chosen, first, second = self.condition(c), self.value(a), self.value(b)
-                    self.choices[t] = (
-                        f"(({chosen}) and {name} = {first}) or (not ({chosen}) and {name} = {second})"
-                    )
-                return name
             case _:
                 return self.name(t)

@@ -110,6 +110,13 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
            }""",
         {"A": (3, 5)},
     ),
+    "written again within what sizes leave of it, if there are any": (
+        """def f(double(M,N) A) -> (T) {
+             T(i) = A(i,i) * A(2*i,i)
+             T(i) = A(2*i,0) * A(i,i+1) + T(i) * A(i,i)
+           }""",
+        {"A": (6, 6)},
+    ),
     "an extreme of a part": (
         """def f(double(N,N) A) -> (T) {
              T(i,j) = A(i,j) * A(j,i)

@@ -389,19 +389,19 @@ def test_a_subscript_that_is_not_affine_is_refused_only_where_it_reads_too_far()
 
 
 @pytest.mark.filterwarnings("ignore::tc.DataDependentAccess")
-@pytest.mark.parametrize(
-    ("guard", "kept"),
-    [("i >= 2 && i < N + 2", True), ("i >= 2", False), ("N > 0 && i >= 1 && i < N + 2", False)],
-)
-def test_a_choice_that_a_guard_keeps_in_bounds_needs_nothing_of_sizes(guard: str, kept: bool) -> None:
-    """Its bounds over all variables are not those of what is read."""
-    read = "T(select(X(i) > 0, i - 2, 0))"
-    source = f"def f(float(N) T, int(M) X) -> (O) {{ O(i) = {guard} ? {read} : 0.0 where i in 0:M }}"
-    ranges, _ = ranges_of(source)
-    assert kept == (not any(o.necessary for o in ranges.obligations if o.condition is not None))
-    if kept:
-        t, x = np.arange(3, dtype=np.float32), np.ones(9, np.int32)
-        np.testing.assert_array_equal(tc.compile(source, "reference")(t, x), [0, 0, 0, 1, 2, 0, 0, 0, 0])
+def test_a_choice_below_a_guard_is_checked_when_read() -> None:
+    """Its bounds over all values of the variable are not those of what is read."""
+    source = """def f(float(N) T, int(M) X) -> (O) {
+      O(i) = i >= 2 && i < N + 2 ? T(select(X(i) > 0, i - 2, 0)) : 0.0 where i in 0:M
+    }"""
+    t, x = np.arange(3, dtype=np.float32), np.ones(9, np.int32)
+    np.testing.assert_array_equal(tc.compile(source, "reference")(t, x), [0, 0, 0, 1, 2, 0, 0, 0, 0])
+    kernel = tc.compile(source.replace(" && i < N + 2", ""), "reference")
+    x[5:] = 0
+    np.testing.assert_array_equal(kernel(t, x), [0, 0, 0, 1, 2, 0, 0, 0, 0])
+    x[5:] = 1
+    with pytest.raises(tc.BoundsError, match="index 3 is out of range for dimension 0 of 'T'"):
+        kernel(t, x)
 
 
 def test_the_text_of_a_subscript_has_its_parentheses() -> None:

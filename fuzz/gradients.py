@@ -152,7 +152,7 @@ def _check(p: Program, backend: str, ties: str, strict: bool) -> str:
         if e.code in _REFUSES:
             return f"refused {e.code}"
         raise WrongGradient(f"{p.source}\n{e}") from e
-    weights = {n: floats(rng, primal[n].shape) for n in g.seeds}
+    weights = {n: floats(rng, primal[n].shape).astype(primal[n].dtype) for n in g.seeds}
     given = [values[x.name] for x in kernel.front.checked.params]
     given += [before[n] for n in g.before] + [weights[n] for n in g.seeds]
     try:

@@ -68,6 +68,7 @@ class _Recorder:
             if b.role == "input" or b.inout:
                 self._begin(b, "input")
         self._block(self.program.stages)
+        self._complete_values()
         outputs = tuple(map(self._returned, self.program.outputs))
         names = self._names(outputs)
         versions = {
@@ -252,6 +253,14 @@ class _Recorder:
         args = (*counters(v.loops), *_names_of(domain))
         zero = Definition(version, args, None, neutral("+", b.dtype), domain, loops=v.loops)
         self.definitions.insert(self._before_loop(own[0], v.loops), zero)
+
+    def _complete_values(self) -> None:
+        """Give all elements of what arg-reductions compute a value.  They define, and read, those where their
+        conditions hold; a def may leave none undefined."""
+        for v in list(self.versions.values()):
+            own = [d for d in self.definitions if d.target == v.name]
+            if v.role == "temporary" and len(own) == 1 and own[0].op is None and own[0].domain.conditions:
+                self._complete(self.program.buffer(v.tensor), v.name)
 
     def _before_loop(self, k: int, around: tuple[Loop, ...]) -> int:
         """The place of a definition, or of the loop that it is in within those around."""

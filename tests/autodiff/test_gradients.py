@@ -315,6 +315,15 @@ def test_extremes_over_nothing_leave_nothing(length: int) -> None:
             np.testing.assert_allclose(along, v * (x[3] + x[4]) + x[3] * x[4])
 
 
+def test_second_derivatives_of_extremes_where_a_condition_holds() -> None:
+    source = "def f(double(N) x, double(N) y) -> (m) { m(j) max=! x(i) * x(i) * y(j) where i < j, i in 0:N }"
+    second = tc.grad(tc.grad(source), wrt="x", of="d_x")
+    x, y, d_m, along = np.array([[1.0, 3.0, 2.0], [2.0, 3.0, 4.0], [1.0, 10.0, 100.0], [1.0, 5.0, 7.0]])
+    found = tc.compile(second, backend="cpu")(x, y, d_m, along)
+    # 2 x(i) y(j) d_m(j) for i = 0 where j is 1, and for i = 1 where j is 2
+    np.testing.assert_allclose(found, [2 * 3 * 10 * 1, 2 * 4 * 100 * 5, 0])
+
+
 @pytest.mark.parametrize("zeros", [0, 1, 2])
 def test_products_with_zeros(zeros: int) -> None:
     source = "def f(double(N) x) -> (y) { y *=! x(i) }"

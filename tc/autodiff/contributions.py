@@ -17,8 +17,21 @@ from tc.autodiff.loops import Loop, boxed, facts
 from tc.autodiff.names import Names
 from tc.autodiff.tape import Definition, Tape, Version
 from tc.dtypes import INT32
-from tc.ir.expr import TRUE, Add, Call, Cast, Expr, IfThenElse, Variable, rebuild, substitute, variables, walk
-from tc.ir.program import Box, Domain
+from tc.ir.expr import (
+    ONE,
+    TRUE,
+    Add,
+    Call,
+    Cast,
+    Expr,
+    IfThenElse,
+    Variable,
+    rebuild,
+    substitute,
+    variables,
+    walk,
+)
+from tc.ir.program import Box, Domain, IterVar, Range
 from tc.ir.simplify import linear_terms, simplify
 
 
@@ -98,6 +111,8 @@ class Contributions:
         pure = tuple(x for x in kinds if x.kind == "pure")
         rest = tuple(x for x in kinds if x.kind != "pure")
         domain = Domain((*pure, *rest), d.conditions)
+        local = self.taken.local(x.name for x in kinds)
+        known = {loop.name for loop in loops}
         placed: list[Expr] = []
         made: list[Definition] = []
         stands: set[str] = set()  # a variable subscripts once on the left
@@ -115,7 +130,12 @@ class Contributions:
                 a = Call(table.target, table.args, INT32, "func")
             if not _reads_data(a):
                 stands |= own
+                if not own and not variables(a) & known:
+                    # A subscript without a variable would give its tensor the range of all that write it.
+                    one = IterVar(local("u"), Range(a, ONE), "pure")
+                    pure, a = (*pure, one), Variable(one.name)
             placed.append(a)
+        domain = Domain((*pure, *rest), domain.conditions)
         return Term(tuple(placed), value, domain, True, tuple(made))
 
     def _is_subscript(self, a: Expr, domain: Domain) -> bool:

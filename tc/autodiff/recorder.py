@@ -68,6 +68,7 @@ class _Recorder:
             if b.role == "input" or b.inout:
                 self._begin(b, "input")
         self._block(self.program.stages)
+        self._complete_values()
         outputs = tuple(map(self._returned, self.program.outputs))
         names = self._names(outputs)
         versions = {
@@ -253,6 +254,14 @@ class _Recorder:
         zero = Definition(version, args, None, neutral("+", b.dtype), domain, loops=v.loops)
         self.definitions.insert(self._before_loop(own[0], v.loops), zero)
 
+    def _complete_values(self) -> None:
+        """Give all elements of what arg-reductions compute a value.  They define, and read, those where their
+        conditions hold; a def may leave none undefined."""
+        for v in list(self.versions.values()):
+            own = [d for d in self.definitions if d.target == v.name]
+            if v.role == "temporary" and len(own) == 1 and own[0].op is None and own[0].domain.conditions:
+                self._complete(self.program.buffer(v.tensor), v.name)
+
     def _before_loop(self, k: int, around: tuple[Loop, ...]) -> int:
         """The place of a definition, or of the loop that it is in within those around."""
         inner = self.definitions[k].loops[: len(around) + 1]
@@ -320,11 +329,8 @@ class _Recorder:
         self._add(_onto(d, self.states[b.name]))
 
     def _within(self, d: Definition, box: Box) -> Definition:
-        """A definition with ranges that are seen to be in a box.
-
-        Those of the program are, for the sizes that it takes, but behind the copy of an older version they
-        could be taken for parts of a larger tensor.
-        """
+        """A definition with ranges that are seen to be in a box.  Those of the program are, for the sizes
+        that it takes, but behind the copy of an older version they could be parts of a larger tensor."""
         sizes = (*self.program.sizes, *(loop.name for loop in self.around))
 
         def left(conditions: Sequence[Expr], ranges: Sequence[IterVar]) -> tuple[Expr, ...] | None:
@@ -333,7 +339,7 @@ class _Recorder:
         outside = left(in_box(d.args, box), d.domain.vars)
         if not outside:
             return d
-        domain = cut(Domain(d.domain.vars, outside), left, may_be_empty=True)
+        domain = cut(Domain(d.domain.vars, outside), left)
         return replace(d, domain=Domain(domain.vars, d.domain.conditions))
 
     def _combined(self, b: Buffer, state: _State | None, d: Definition) -> None:

@@ -15,6 +15,7 @@ from functools import lru_cache
 from tc.dtypes import BOOL, FLOAT32, DType
 from tc.lang.builtins import Builtin
 
+_NOT_IN_CUDA = frozenset(["sigmoid", "digamma", "trigamma"])
 _C_TYPES = {
     "bool": "bool",
     "float32": "float",
@@ -107,7 +108,7 @@ class Dialect:
         """The name of a math function of float32 or float64, and whether it is one of tc/native/math.h."""
         if self.name == "OpenCL" and builtin.opencl is not None:
             return builtin.opencl, False  # overloaded
-        if self.name == "CUDA" and builtin.name != "sigmoid":
+        if self.name == "CUDA" and builtin.name not in _NOT_IN_CUDA:
             return builtin.name + ("f" if t == FLOAT32 else ""), False
         own = builtin.own or self.name == "OpenCL"
         name = builtin.c if builtin.own or not own else f"tc_{builtin.c}"

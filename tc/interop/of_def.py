@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar, cast
 from tc.api import Kernel
 from tc.autodiff.batched import vmap
 from tc.autodiff.gradient import Gradient, differentiable, gradient
+from tc.autodiff.jvp import jvp
 from tc.dtypes import DType
 from tc.interop.quiet import quiet
 from tc.lang import resolved as r
@@ -30,6 +31,7 @@ class OfDef(Generic[O]):
         self._params = kernel.front.checked.params
         self._names = [p.name for p in self._params]
         self._gradients: dict[tuple[Any, ...], tuple[Gradient, O]] = {}
+        self._tangents: dict[tuple[Any, ...], tuple[tuple[str, ...], O]] = {}
         self._batches: dict[tuple[str, ...], O] = {}
 
     def another(self, source: str, **more: Any) -> O:
@@ -66,6 +68,22 @@ class OfDef(Generic[O]):
             )
             with quiet():
                 found = self._gradients.setdefault(key, (made, self.another(made.source)))
+        return found
+
+    def tangent(self, scalars: Mapping[str, Any], wrt: Collection[str]) -> tuple[tuple[str, ...], O] | None:
+        """The derivative in a direction (`tc.jvp`): the parameters that results depend on, of those in `wrt`,
+        and the operator; None if there are none."""
+        keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
+        key = (tuple(wrt), keyed)
+        found = self._tangents.get(key)
+        if found is None:
+            name = self.kernel.name
+            reached = tuple(n for n in differentiable(self.source, name, dict(keyed)) if n in wrt)
+            if not reached:
+                return None
+            made = jvp(self.source, reached, name, ties=self.ties, scalars=dict(keyed))
+            with quiet():
+                found = self._tangents.setdefault(key, (reached, self.another(made)))
         return found
 
     def batch(self, names: Sequence[str], **more: Any) -> tuple[O, list[bool]]:

@@ -37,6 +37,8 @@ Backward = str | Callable[..., Any] | None
 _LIBRARY = torch.library.Library("tc", "FRAGMENT")
 _OPERATORS: dict[tuple[Any, ...], Op] = {}
 _LOCK = threading.RLock()
+_KINDS = torch._C._functorch.TransformType
+_TRANSFORMS = (_KINDS.Grad, _KINDS.Jvp, _KINDS.Vmap)
 _SYMBOLIC = Arithmetic(torch.sym_min, torch.sym_max)
 
 
@@ -113,6 +115,7 @@ class Op(OfDef["Op"]):
         self.name = f"tc::{self._short}"
         self._register()
         self.default = getattr(torch.ops.tc, self._short).default
+        self._function: Any = None  # under transforms
 
     def another(self, source: str, **more: Any) -> Op:
         return op(source, backend=self._backend, **more)
@@ -123,7 +126,7 @@ class Op(OfDef["Op"]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             args = self._ordered(args, kwargs)
-        return self.default(*args)
+        return self._transformed(*args) if _is_transformed() else self.default(*args)
 
     def _ordered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         names = [*self._names, *self._inout]
@@ -205,6 +208,60 @@ class Op(OfDef["Op"]):
         device = like.device if like is not None else torch.device("cpu")
         made = tuple(torch.empty(shapes[n], dtype=self._dtypes[n], device=device) for n in self._results)
         return made[0] if len(made) == 1 else made
+
+    # ---- transforms
+
+    def _transformed(self, *args: Any) -> Any:
+        """The operator within a transform of `torch.func`, or of dual numbers; the dispatcher has no rules
+        for these."""
+        if self._inout:
+            if torch._C._functorch.peek_interpreter_stack() is None or not _differentiates():
+                return self.default(*args)
+            raise SemanticError(
+                f"'{self.kernel.name}' changes {', '.join(self._inout)} and has no gradient",
+                code="TC0243",
+                help="let it return new tensors, or call it outside of torch.func.grad and jvp",
+            )
+        if self._function is None:
+            rules: dict[str, Any] = {
+                "forward": self._forward,
+                "setup_context": self._setup_twice,
+                "backward": self._backward,
+                "jvp": self._tangents_of,
+                "vmap": self._vmap,
+            }
+            made = {n: staticmethod(f) for n, f in rules.items()}
+            self._function = type(self.kernel.name, (torch.autograd.Function,), made)
+        return self._function.apply(*args)
+
+    def _forward(self, *args: Any) -> Any:
+        return self.default(*args)
+
+    def _setup_twice(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """For both modes of differentiation."""
+        self._setup(ctx, inputs, output)
+        ctx.save_for_forward(*(a for a in inputs if isinstance(a, torch.Tensor)))
+
+    def _tangents_of(self, ctx: Any, *tangents: Any) -> Any:
+        """The tangents of the results for those of the arguments, of which some are None."""
+        if self.backward != "auto":
+            raise SemanticError(
+                f"'{self.kernel.name}' was made with backward= and has no derivative in a direction",
+                code="TC0243",
+                help="leave backward= out, or take torch.func.vjp in place of jvp",
+            )
+        tensors = iter(ctx.saved_tensors)
+        args = [next(tensors) if isinstance(p, r.Tensor) else ctx.scalars[p.name] for p in self._params]
+        along = {n: t for n, t in zip(self._names, tangents, strict=True) if isinstance(t, torch.Tensor)}
+        made = self.tangent(ctx.scalars, tuple(along))
+        if made is None:
+            none = (None,) * len(self._results)
+            return none[0] if len(none) == 1 else none
+        names, operator = made
+        found = several(operator(*args, *(along[n] for n in names)))
+        rest = iter(found[len(self._results) :])
+        told = tuple(next(rest) if self._dtypes[n].is_floating_point else None for n in self._results)
+        return told[0] if len(told) == 1 else told
 
     # ---- batches
 
@@ -303,6 +360,22 @@ def _at_least_1d(x: Any) -> Any:
 
 def _dtype(t: DType) -> Any:
     return torch.bool if t.is_bool else getattr(torch, t.name)
+
+
+def _is_transformed() -> bool:
+    """Whether a call is within a transform of `torch.func`, or one of dual numbers."""
+    if torch.compiler.is_compiling():
+        return False
+    if torch.autograd.forward_ad._current_level >= 0:
+        return True
+    level = torch._C._functorch.peek_interpreter_stack()
+    return level is not None and level.key() in _TRANSFORMS
+
+
+def _differentiates() -> bool:
+    """Whether a transform around differentiates."""
+    stack = torch._C._functorch.get_interpreter_stack() or ()
+    return any(level.key() in (_KINDS.Grad, _KINDS.Jvp) for level in stack)
 
 
 class Module(nn.Module):

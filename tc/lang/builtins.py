@@ -8,7 +8,8 @@
     `"concat"`: only as the whole right-hand side of a statement.
 
 Spelling columns hold the *double* name; `f32()` gives the float32 one.  `c` is a libm function, or a
-`tc_…` function of `tc/native/math.h` where libm has none.  `cuda` knows every `math` name itself.
+`tc_…` function of `tc/native/math.h` where libm has none.  `cuda` knows every `math` name itself, but for
+those in `tc.codegen.dialect`.
 `opencl` and `halide` are None where the target has no such function (its `tc_…` twin is pasted, or
 the program is excluded by name).
 """
@@ -62,7 +63,7 @@ def _table() -> dict[str, Builtin]:
     add("exp10 rsqrt cospi sinpi", 1, own=True)
     add("j0 j1 y0 y1", 1, opencl=False)
     add(
-        "cyl_bessel_i0 cyl_bessel_i1 erfcinv erfcx erfinv normcdf normcdfinv rcbrt sigmoid",
+        "cyl_bessel_i0 cyl_bessel_i1 digamma erfcinv erfcx erfinv normcdf normcdfinv rcbrt sigmoid trigamma",
         1,
         own=True,
         opencl=False,

@@ -50,6 +50,8 @@ const std::pair<const char *, void *> kSymbols[] = {
     TC_BOTH(cospi),
     TC_BOTH(cyl_bessel_i0),
     TC_BOTH(cyl_bessel_i1),
+    TC_BOTH(digamma),
+    TC_BOTH(trigamma),
     TC_BOTH(erfcx),
     TC_BOTH(erfinv),
     TC_BOTH(erfcinv),

@@ -187,9 +187,11 @@ class Checks:
 
     def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
         data = bool(free(c.subscript) & self.facts.opaque.keys())
-        # A clamp is a promise about sizes, whatever the data are.
+        # A clamp is a promise about sizes, whatever the data are.  Below a guard its bounds for all values of
+        # the variables need not be reached.
+        promised = data and not (c.guarded and free(c.subscript) & sol.keys())
         necessary = not st.conditions and (
-            data or (not c.guarded and attained(c.subscript, sol.keys() | self.facts.counters.keys()))
+            promised or (not c.guarded and attained(c.subscript, sol.keys() | self.facts.counters.keys()))
         )
         condition: Term = False
         if not data:

@@ -74,6 +74,16 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
            }""",
         {"A": (5, 5)},
     ),
+    "a look-up whose borders a tensor of one element lacks": (
+        """def f(double(N,N) A) -> (T) {
+             T(i) = A(max(i - 2, 0), select(i * 0.5 < 1, i, 0)) * A(i,i)
+           }""",
+        {"A": (1, 1)},
+    ),
+    "a choice that a guard keeps in bounds": (
+        """def f(double(N) A) -> (T) { T max=! A(abs(i - 1)) + A(select(i * 0.5 < 1, i, 0)) + A(i) }""",
+        {"A": (3,)},
+    ),
     "the same for two elements, which no others are": (
         """def f(double(N,N) A) -> (T) {
              T(i) +=! A(max(i - 3, 0), int(double(i) * 0.25)) * A(i, i) where j in 0:N
@@ -99,6 +109,13 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
              T(i,j) = A(i,2*j) * A(i,j)
            }""",
         {"A": (3, 5)},
+    ),
+    "written again within what sizes leave of it, if there are any": (
+        """def f(double(M,N) A) -> (T) {
+             T(i) = A(i,i) * A(2*i,i)
+             T(i) = A(2*i,0) * A(i,i+1) + T(i) * A(i,i)
+           }""",
+        {"A": (6, 6)},
     ),
     "an extreme of a part": (
         """def f(double(N,N) A) -> (T) {
@@ -188,6 +205,10 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
              y(i) = x(i-2) * x(i+1)
              s(i) = y(i) * y(i) where i in 2:N-1
            }""",
+        {"x": (9,)},
+    ),
+    "gamma functions": (
+        "def f(double(N) x) -> (y) { y(i) = lgamma(x(i)) * tgamma(x(i)) + digamma(x(i)) }",
         {"x": (9,)},
     ),
     "sum of all": ("def f(double(N,M) x) -> (s) { s +=! x(i,j) * x(i,j) }", {"x": (3, 4)}),
@@ -292,6 +313,15 @@ def test_extremes_over_nothing_leave_nothing(length: int) -> None:
             np.testing.assert_allclose(d_x, [0, 0, 0, v @ d_y * x[4], v @ d_y * x[3]])
             np.testing.assert_allclose(d_v, d_y * x[3] * x[4])
             np.testing.assert_allclose(along, v * (x[3] + x[4]) + x[3] * x[4])
+
+
+def test_second_derivatives_of_extremes_where_a_condition_holds() -> None:
+    source = "def f(double(N) x, double(N) y) -> (m) { m(j) max=! x(i) * x(i) * y(j) where i < j, i in 0:N }"
+    second = tc.grad(tc.grad(source), wrt="x", of="d_x")
+    x, y, d_m, along = np.array([[1.0, 3.0, 2.0], [2.0, 3.0, 4.0], [1.0, 10.0, 100.0], [1.0, 5.0, 7.0]])
+    found = tc.compile(second, backend="cpu")(x, y, d_m, along)
+    # 2 x(i) y(j) d_m(j) for i = 0 where j is 1, and for i = 1 where j is 2
+    np.testing.assert_allclose(found, [2 * 3 * 10 * 1, 2 * 4 * 100 * 5, 0])
 
 
 @pytest.mark.parametrize("zeros", [0, 1, 2])

@@ -199,7 +199,21 @@ def test_infinities_in_products_of_matrices(isa: str) -> None:
 
 # --- Built-in functions.
 
-POSITIVE = ("log", "log2", "log10", "sqrt", "rsqrt", "y0", "y1", "tgamma", "lgamma", "logb", "rcbrt", "log1p")
+POSITIVE = (
+    "log",
+    "log2",
+    "log10",
+    "sqrt",
+    "rsqrt",
+    "y0",
+    "y1",
+    "tgamma",
+    "lgamma",
+    "logb",
+    "rcbrt",
+    "log1p",
+    "digamma",
+)
 DOMAINS = {
     **dict.fromkeys(POSITIVE, (0.1, 8.0)),
     "acosh": (1.0, 9.0), "erfcinv": (0.05, 1.95), "normcdfinv": (0.05, 0.95),
@@ -209,7 +223,7 @@ DOMAINS = {
 LIBM = {
     "tgamma", "lgamma", "j0", "j1", "y0", "y1", "cyl_bessel_i0", "cyl_bessel_i1", "erfcinv", "erfcx",
     "erfinv", "normcdfinv", "normcdf", "sinpi", "cospi", "norm3d", "norm4d", "rnorm3d", "rnorm4d", "rhypot",
-    "fmod", "remainder",
+    "fmod", "remainder", "digamma", "trigamma",
 }  # fmt: skip
 MATH = sorted(b.name for b in BUILTINS.values() if b.kind == "math" and b.name != "nextafter")
 GROUPS = [MATH[k : k + 9] for k in range(0, len(MATH), 9)]

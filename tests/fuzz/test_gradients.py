@@ -20,14 +20,18 @@ def test_random_gradients() -> None:
     [
         ("T0(i) = A0(i) * A0(i)", "right"),
         ("T0(i) = A0(i) > A0(i) + 1 ? A0(i) : 2.0", "right"),
-        ("T0(i) = lgamma(A0(i))", "refused TC0241"),
+        ("T0(i) = lgamma(A0(i))", "right"),
+        ("T0(i) = trigamma(A0(i))", "refused TC0241"),
         ("T0(i) = i where i in 0:N", "constant"),
+        ("T0(i) = floor(2.5) where i in 0:N  T1(i) = A0(i) * T0(i)", "right"),  # of float32 one
         ("T0(i) = A0(j)", "invalid TC0225"),
         ("T0(i) = A0(i + 1) where i in 0:N", "invalid TC0601"),
     ],
 )
 def test_what_became_of_a_program(body: str, kind: str) -> None:
-    program = Program(f"def f(double(N) A0) -> (T0) {{ {body} }}", {"N": 3}, "small", 0)
+    program = Program(
+        f"def f(double(N) A0) -> ({'T0, T1' if 'T1' in body else 'T0'}) {{ {body} }}", {"N": 3}, "small", 0
+    )
     assert gradients.check(program, "reference") == kind
     seen = gradients.Seen()
     seen.add(kind)

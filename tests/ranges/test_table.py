@@ -388,6 +388,22 @@ def test_a_subscript_that_is_not_affine_is_refused_only_where_it_reads_too_far()
         kernel(t[:2], a)
 
 
+@pytest.mark.filterwarnings("ignore::tc.DataDependentAccess")
+def test_a_choice_below_a_guard_is_checked_when_read() -> None:
+    """Its bounds over all values of the variable are not those of what is read."""
+    source = """def f(float(N) T, int(M) X) -> (O) {
+      O(i) = i >= 2 && i < N + 2 ? T(select(X(i) > 0, i - 2, 0)) : 0.0 where i in 0:M
+    }"""
+    t, x = np.arange(3, dtype=np.float32), np.ones(9, np.int32)
+    np.testing.assert_array_equal(tc.compile(source, "reference")(t, x), [0, 0, 0, 1, 2, 0, 0, 0, 0])
+    kernel = tc.compile(source.replace(" && i < N + 2", ""), "reference")
+    x[5:] = 0
+    np.testing.assert_array_equal(kernel(t, x), [0, 0, 0, 1, 2, 0, 0, 0, 0])
+    x[5:] = 1
+    with pytest.raises(tc.BoundsError, match="index 3 is out of range for dimension 0 of 'T'"):
+        kernel(t, x)
+
+
 def test_the_text_of_a_subscript_has_its_parentheses() -> None:
     source = "def f(float(N) T, float(M) A) -> (O) { O(i) = T((i + 1) * (2 + 1)) * A(i) where i in 0:M }"
     kernel = tc.compile(source, "reference")

@@ -82,6 +82,8 @@ TRUTH: dict[str, tuple[int, Callable[..., Any], float]] = {
     "cospi": (1, lambda x: mp.cos(mp.pi * mp.mpf(x)), 1.5),
     "cyl_bessel_i0": (1, lambda x: mp.besseli(0, mp.mpf(x)), 7),
     "cyl_bessel_i1": (1, lambda x: mp.besseli(1, mp.mpf(x)), 7),
+    "digamma": (1, lambda x: mp.digamma(mp.mpf(x)), 4),
+    "trigamma": (1, lambda x: mp.psi(1, mp.mpf(x)), 6),
     "erfcx": (1, erfcx, 5),
     "erfinv": (1, lambda x: mp.sign(x) * erfcinv(1 - abs(mp.mpf(x))), 4),
     "erfcinv": (1, erfcinv, 4),
@@ -103,6 +105,8 @@ RANGES: dict[str, list[tuple[str, float, float]]] = {
     "cospi": [("flat", -3, 3), ("flat", -1e6, 1e6)],
     "cyl_bessel_i0": [("flat", -10, 10), ("flat", -713, 713), ("flat", 15, 25)],
     "cyl_bessel_i1": [("flat", -10, 10), ("flat", -713, 713), ("flat", 15, 25), ("log", 1e-300, 1)],
+    "digamma": [("log+", 1e-300, 1e300), ("flat", 0, 12), ("flat", 1.4, 1.5)],
+    "trigamma": [("log+", 1e-150, 1e300), ("flat", 0, 12), ("flat", -40, 0)],
     "erfcx": [("flat", -26.5, 2), ("flat", 0, 3), ("flat", 2, 30), ("log+", 1e-10, 1e300)],
     "erfinv": [("flat", -1, 1), ("log", 1e-15, 1), ("flat", 0.45, 0.55), ("flat", 1 - 1e-9, 1)],
     "erfcinv": [("flat", 0, 2), ("log+", 5e-324, 0.5), ("flat", 0.4, 0.6), ("flat", 1.999999, 2)],
@@ -127,6 +131,17 @@ def test_all_functions_are_listed() -> None:
     names = {n for name in TRUTH for n in (f"tc_{name}", f"tc_{name}f")}
     assert set(ADDRESSES) == names | {"tc_parallel_for", "tc_signals", "tc_interrupted"}
     assert len(set(ADDRESSES.values())) == len(ADDRESSES)
+
+
+def test_digamma_of_negative_arguments() -> None:
+    """Near its roots, one between two poles, what is right is the absolute error."""
+    rng = np.random.default_rng(5)
+    found = function("digamma")
+    with mp.workprec(200):
+        for x in rng.uniform(-50, 0, 300).tolist():
+            true = mp.digamma(mp.mpf(x))
+            poles = abs(mp.pi * mp.cot(mp.pi * mp.mpf(x)))
+            assert abs(found(x) - true) <= 2.0**-51 * (poles + abs(mp.digamma(1 - mp.mpf(x))))
 
 
 @pytest.mark.share(3)
@@ -217,6 +232,18 @@ EDGES: list[tuple[str, tuple[float, ...], float]] = [
     ("cyl_bessel_i1", (-1e308,), -INF),
     ("cyl_bessel_i1", (5e-324,), 0.0),
     ("cyl_bessel_i1", (NAN,), NAN),
+    ("digamma", (0.0,), -INF),
+    ("digamma", (-0.0,), INF),
+    ("digamma", (-3.0,), NAN),
+    ("digamma", (INF,), INF),
+    ("digamma", (-INF,), NAN),
+    ("digamma", (NAN,), NAN),
+    ("digamma", (-0.5,), 0.036489973978576520559),
+    ("trigamma", (0.0,), INF),
+    ("trigamma", (-2.0,), INF),
+    ("trigamma", (INF,), 0.0),
+    ("trigamma", (-INF,), NAN),
+    ("trigamma", (NAN,), NAN),
     ("erfcx", (0.0,), 1.0),
     ("erfcx", (INF,), 0.0),
     ("erfcx", (-INF,), INF),

@@ -142,3 +142,16 @@ def test_helpers_are_emitted_once() -> None:
     """And only in modules that call them."""
     text = tc.compile(SOURCE.format("sin", "cos(A(i)) + sin(B(i))"), "cuda").inspect("code", N=64)
     assert [text.count(f" {name}(") for name in ("tc_reduced_f32", "tc_tan_f32")] == [1, 0]
+
+
+@pytest.mark.parametrize("name", ["digamma", "trigamma"])
+@pytest.mark.parametrize("t", ["float", "double"])
+def test_functions_that_cuda_lacks(name: str, t: str) -> None:
+    source = f"def f({t}(N) A) -> (O) {{ O(i) = {name}(A(i)) }}"
+    x = np.array([0.3, 1.4616, 1.2, 5.5, 70.0, -0.4, -3.3, 0.0, -2.0, np.inf, -np.inf, np.nan])
+    x = x if t == "double" else x.astype(np.float32)
+    kernel = tc.compile(source, "cuda", options={"isa": "sm_80"})
+    held, found = call(kernel, {"A": x}, orders=("ascending",))
+    assert not found, report(found)
+    np.testing.assert_allclose(held["O"], tc.interpret(source, x), rtol=1e-14 if t == "double" else 1e-6)
+    compile_text(kernel.inspect("code", N=len(x)), "sm_80", contract=True)

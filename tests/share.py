@@ -24,10 +24,10 @@ def examples(n: int, of: int = 3) -> int:
 
 
 def leave_out(items: Iterable[pytest.Item]) -> None:
-    """Mark what is not in this run's share as slow."""
+    """Mark what is not in this run's share as slow.  What is slow anyway is not among what is shared."""
     alike: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for x in items:
-        if x.get_closest_marker("share") is not None:
+        if x.get_closest_marker("share") is not None and x.get_closest_marker("slow") is None:
             alike[x.nodeid.split("[")[0]].append(x)
     for found in alike.values():
         kept = _spread(found, examples(len(found), _LESS * _of(found[0])))

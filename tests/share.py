@@ -1,8 +1,8 @@
 """What `make test` does of tests that are many alike: a share of them, the same every time.  `make test-all`
 does all of it (TC_TESTS=all).
 
-`examples(n)` is for hypothesis.  Of parametrised tests `@pytest.mark.share(k)` runs a k-th part: which one,
-the names of the tests decide, so that it is spread over the values of every parameter.
+`examples(n)` is for hypothesis.  Of parametrised tests `@pytest.mark.share(k)` runs a 2k-th part: one in
+which as many values of each parameter occur as can be, and among equal ones the names of the tests decide.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Iterable
 import pytest
 
 ALL = os.environ.get("TC_TESTS") == "all"
+_LESS = 2  # so many times smaller is each share of a parametrised test than its mark says
 
 
 def examples(n: int, of: int = 3) -> int:
@@ -23,15 +24,38 @@ def examples(n: int, of: int = 3) -> int:
 
 
 def leave_out(items: Iterable[pytest.Item]) -> None:
-    """Mark what is not in this run's share as slow."""
+    """Mark what is not in this run's share as slow.  What is slow anyway is not among what is shared."""
     alike: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for x in items:
-        if x.get_closest_marker("share") is not None:
+        if x.get_closest_marker("share") is not None and x.get_closest_marker("slow") is None:
             alike[x.nodeid.split("[")[0]].append(x)
     for found in alike.values():
-        found.sort(key=lambda x: zlib.crc32(x.nodeid.encode()))
-        for x in found[examples(len(found), _of(found[0])) :]:
-            x.add_marker(pytest.mark.slow)
+        kept = _spread(found, examples(len(found), _LESS * _of(found[0])))
+        for x in found:
+            if x not in kept:
+                x.add_marker(pytest.mark.slow)
+
+
+def _spread(found: Iterable[pytest.Item], count: int) -> set[pytest.Item]:
+    """So many of the tests, that have as many values of each parameter as can be."""
+    left = sorted(found, key=lambda x: zlib.crc32(x.nodeid.encode()))
+    kept: set[pytest.Item] = set()
+    seen: set[tuple[str, object]] = set()
+    while len(kept) < count:
+        best = max(left, key=lambda x: len(_values(x) - seen))  # the first of equal ones
+        if not _values(best) - seen:
+            seen.clear()
+            best = left[0]
+        seen |= _values(best)
+        left.remove(best)
+        kept.add(best)
+    return kept
+
+
+def _values(x: pytest.Item) -> set[tuple[str, object]]:
+    """The parameters of a test, each with its value, or with what tells it from others."""
+    assert isinstance(x, pytest.Function)
+    return {(n, v if isinstance(v, str | int | float) else id(v)) for n, v in x.callspec.params.items()}
 
 
 def _of(x: pytest.Item) -> int:

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from operator import is_
 from typing import Literal
 
 from tc.dtypes import BOOL, INT64, DType
@@ -295,26 +296,31 @@ def children(e: Expr) -> tuple[Expr, ...]:
 
 
 def rebuild(e: Expr, f: Callable[[Expr], Expr]) -> Expr:
-    """`e` with `f` applied to its direct sub-expressions."""
+    """`e` with `f` applied to its direct sub-expressions; `e` itself where these stay."""
     match e:
         case IntImm() | UIntImm() | FloatImm() | Variable():
             return e
-        case Cast():
-            return replace(e, value=f(e.value))
         case _Binary() | _Compare():
-            return type(e)(f(e.a), f(e.b))  # type: ignore[return-value]
+            a, b = f(e.a), f(e.b)
+            return e if a is e.a and b is e.b else type(e)(a, b)  # type: ignore[return-value]
+        case Cast():
+            value = f(e.value)
+            return e if value is e.value else Cast(e.dtype, value)
+        case Call():
+            args = tuple(map(f, e.args))
+            return e if all(map(is_, args, e.args)) else replace(e, args=args)
+        case Load():
+            subscripts = tuple(map(f, e.subscripts))
+            return e if all(map(is_, subscripts, e.subscripts)) else replace(e, subscripts=subscripts)
         case Not():
-            return Not(f(e.a))
+            a = f(e.a)
+            return e if a is e.a else Not(a)
         case Select():
             return Select(f(e.condition), f(e.true_value), f(e.false_value))
         case IfThenElse():
             return IfThenElse(f(e.condition), f(e.then_value), f(e.else_value))
         case Let():
             return Let(e.name, f(e.value), f(e.body))
-        case Call():
-            return replace(e, args=tuple(map(f, e.args)))
-        case Load():
-            return replace(e, subscripts=tuple(map(f, e.subscripts)))
         case _:
             unreachable(e)
 

@@ -91,6 +91,8 @@ def is_pure(e: Expr) -> bool:
 
 def simplify(e: Expr, *, exact: bool = False) -> Expr:
     """An expression of the same value, type and accesses, usually smaller."""
+    if isinstance(e, (IntImm, UIntImm, FloatImm, Variable)):
+        return e
     e = rebuild(e, lambda c: simplify(c, exact=exact))
     return _node(e, exact and not _reads_data(e))
 

@@ -206,6 +206,7 @@ BOTH_WAYS = """def f({t}(N,N) A, {t}(N) p, {t}(N) q) -> (x, y) {{
   y(j) +=! A(i,j) * q(i) }}"""
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", ["avx512", "avx2"])
 @pytest.mark.parametrize(("m", "n"), [(3000, 3500), (1900, 2100), (1000, 8000), (500, 40_000), (9000, 700)])
 @pytest.mark.parametrize("t", ["float", "double", "int"])

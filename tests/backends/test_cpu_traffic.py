@@ -213,6 +213,7 @@ def test_packs_take_whole_lines_of_rows_across_lanes() -> None:
     assert "d_3 by 16/1" not in backend.code_of(program, near, tc.Options()).choice
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("set_name", isas())
 @pytest.mark.parametrize("d", [3, 16, 19, 40])
 def test_results_of_packs_of_any_part_of_rows(d: int, set_name: str) -> None:

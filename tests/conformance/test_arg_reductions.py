@@ -42,6 +42,7 @@ def test_rows_and_columns(shape: tuple[int, int], op: str, backend: str) -> None
     np.testing.assert_array_equal(columns, OPS[op](x, 0))
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op", OPS)
 def test_the_first_nan_is_the_extreme(op: str, backend: str) -> None:
@@ -53,6 +54,7 @@ def test_the_first_nan_is_the_extreme(op: str, backend: str) -> None:
     np.testing.assert_array_equal(found, OPS[op](x, 1))
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op", OPS)
 def test_a_computed_value_is_found_however_it_is_rounded(op: str, backend: str) -> None:

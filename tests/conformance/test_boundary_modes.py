@@ -81,6 +81,7 @@ def test_a_mode_for_each_dimension(backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x, k), want)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_temporary_with_an_origin(mode: str, backend: str) -> None:
@@ -95,6 +96,7 @@ def test_a_temporary_with_an_origin(mode: str, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x), want)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_subscripts_that_data_give(mode: str, backend: str) -> None:
@@ -103,6 +105,7 @@ def test_subscripts_that_data_give(mode: str, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x, at), padded(x, mode, (7, 7))[at + 7])
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_across_a_call(mode: str, backend: str) -> None:

@@ -27,6 +27,7 @@ def transposed(x: Array, w: Array, stride: int, padding: int = 0) -> Array:
     return y[:, padding : y.shape[1] - padding]
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("taps", [1, 2, 3, 5])
 def test_a_padded_sum_of_windows(taps: int, backend: str) -> None:
@@ -38,6 +39,7 @@ def test_a_padded_sum_of_windows(taps: int, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, a, w), [padded[i : i + taps] @ w for i in range(6)])
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("taps", [1, 3, 4])
 def test_a_transposed_convolution(taps: int, backend: str) -> None:
@@ -60,6 +62,7 @@ def test_a_strided_transposed_convolution(stride: int, taps: int, backend: str) 
     np.testing.assert_array_equal(run(backend, source, x, w), transposed(x, w, stride))
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_a_stride_and_a_padding_that_are_scalars(stride: int, backend: str) -> None:

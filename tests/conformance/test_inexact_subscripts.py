@@ -62,6 +62,7 @@ def test_subscripts_at_dynamic_sizes(name: str, backend: str) -> None:
     np.testing.assert_array_equal(found, values[places])
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("cast", "places"),

@@ -99,6 +99,7 @@ def kinds(name: str, dtype: str) -> tuple[bool, ...]:
     return (True, False) if both else (zlib.crc32(f"{name} {dtype}".encode()) % 2 == 0,)
 
 
+@pytest.mark.share(1)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @some(USUAL)
 def test_programs(name: str, dtype: str) -> None:
@@ -122,6 +123,7 @@ def test_programs_on_halide(name: str, dtype: str) -> None:
         check(CASES[name], dtype, exact, ("halide",))
 
 
+@pytest.mark.share(1)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @some(SAMPLE)
 def test_programs_on_opencl(name: str, dtype: str) -> None:

@@ -47,6 +47,7 @@ def test_rows_of_a_table(backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, ids, dy, 11), want)
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("index", ["int8", "uint8", "int16", "int64"])
 def test_computed_subscripts_of_any_integer_type(index: str, backend: str) -> None:

@@ -246,7 +246,7 @@ def test_the_share_of_what_is_known() -> None:
     known = elements = judged = ran = 0
 
     @given(p=programs())
-    @settings(_COMMON, max_examples=100)
+    @settings(_COMMON, max_examples=examples(100))
     def once(p: Program) -> None:
         nonlocal known, elements, judged, ran
         found = differential.compare(p, ())
@@ -255,7 +255,7 @@ def test_the_share_of_what_is_known() -> None:
         known, elements = known + found.certain[0], elements + found.certain[1]
 
     once()
-    assert ran >= 20 and judged == ran
+    assert ran >= examples(20) and judged == ran
     assert known > 0.8 * elements
 
 

@@ -61,6 +61,7 @@ def program(statement: str, sizes: dict[str, int] = SIZES) -> Program:
     return guards.restrict(specialize(built, sizes))
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("sizes", [SIZES, {"N": 9, "D": 16}, {}], ids=["odd", "whole", "symbolic"])
 @pytest.mark.parametrize("name", CHUNKED)
 def test_the_results_stay(name: str, sizes: dict[str, int]) -> None:

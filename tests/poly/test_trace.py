@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tc.dtypes import FLOAT32, INT8, INT32, UINT8, UINT64, DType
@@ -43,6 +43,7 @@ from tests.ir import expressions
 from tests.poly import fused, programs
 from tests.poly.programs import Build, axis, box, v
 from tests.poly.test_mapping import launched, polyhedra
+from tests.share import examples
 
 
 def nest_of(p: Program) -> LoopNest:
@@ -246,11 +247,15 @@ def test_expressions_of_indices_are_evaluated(e: Expr, i: int, j: int) -> None:
     assert known_value(e, {"i": i}) in (None, evaluate(e, at))
 
 
-@pytest.mark.parametrize("dtype", [INT8, UINT8, INT32, UINT64], ids=str)
+_TYPED = {t: expressions.typed(t, "ij") for t in (INT8, UINT8, INT32, UINT64)}
+
+
+@pytest.mark.parametrize("dtype", _TYPED, ids=str)
 @given(st.data())
+@settings(max_examples=examples(100, 6))
 def test_integers_wrap(dtype: DType, data: st.DataObject) -> None:
     """Arithmetic of narrow and of unsigned types, without and with text of Python."""
-    e = data.draw(expressions.typed(dtype, "ij"))
+    e = data.draw(_TYPED[dtype])
     at = {n: data.draw(st.integers(max(-9, int(dtype.min)), 9)) for n in "ij"}
     value = expressions.value(e, at)
     possible = [None, value] if any(x.dtype.is_float for x in walk(e)) else [value]
@@ -264,6 +269,7 @@ def test_partly_data_dependent_expressions_are_evaluated() -> None:
     assert known_value(data, {}) is None
     wrapping = Add(Cast(INT32, Variable("i")), imm(2**31 - 1, INT32))
     assert known_value(wrapping, {"i": 1}) == -(2**31)
+    assert known_value(Sub(Cast(UINT8, Variable("i")), imm(9, UINT8)), {"i": 8}) == 255
     assert known_value(FloorDiv(Variable("i"), Variable("j")), {"i": 7, "j": 0}) == 0
     assert known_value(Sub(Variable("x"), Variable("x")), {}) == 0
     element = Load("A", (Variable("i"),), INT32)

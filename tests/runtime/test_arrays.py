@@ -358,10 +358,10 @@ def test_allocate_for_jax(dtype: DType, shape: tuple[int, ...]) -> None:
     assert (out.shape, str(out.dtype), out.devices()) == (shape, dtype.name, like.owner.devices())  # type: ignore[attr-defined]
     if out.size:
         assert out.unsafe_buffer_pointer() == new.address
-    assert (np.asarray(out).astype(np.float64) == 1).all()
+    wide = np.complex128 if dtype.is_complex else np.float64
+    assert (np.asarray(out).astype(wide) == 1).all()
     np.testing.assert_array_equal(
-        np.asarray(out + out).astype(np.float64),
-        np.asarray(out).astype(np.float64) * (1 if dtype.is_bool else 2),
+        np.asarray(out + out).astype(wide), np.asarray(out).astype(wide) * (1 if dtype.is_bool else 2)
     )
 
 

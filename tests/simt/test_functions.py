@@ -128,6 +128,7 @@ def test_functions_of_halves_are_those_of_float32(name: str, t: DType) -> None:
     np.testing.assert_array_equal(held["O"].view(np.uint16), wanted.view(np.uint16))
 
 
+@pytest.mark.share(1)
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("n", [101, 1 << 20])

@@ -1,7 +1,7 @@
 """What `make test` does of tests that are many alike: a share of them, the same every time.  `make test-all`
 does all of it (TC_TESTS=all).
 
-`examples(n)` is for hypothesis.  Of parametrised tests `@pytest.mark.share(k)` runs a 2k-th part: one in
+`examples(n)` is for hypothesis.  Of parametrised tests `@pytest.mark.share(k)` runs a k-th part: one in
 which as many values of each parameter occur as can be, and among equal ones the names of the tests decide.
 """
 
@@ -15,7 +15,6 @@ from collections.abc import Iterable
 import pytest
 
 ALL = os.environ.get("TC_TESTS") == "all"
-_LESS = 2  # so many times smaller is each share of a parametrised test than its mark says
 
 
 def examples(n: int, of: int = 3) -> int:
@@ -30,7 +29,7 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
         if x.get_closest_marker("share") is not None and x.get_closest_marker("slow") is None:
             alike[x.nodeid.split("[")[0]].append(x)
     for found in alike.values():
-        kept = _spread(found, examples(len(found), _LESS * _of(found[0])))
+        kept = _spread(found, examples(len(found), _of(found[0])))
         for x in found:
             if x not in kept:
                 x.add_marker(pytest.mark.slow)

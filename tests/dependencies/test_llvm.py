@@ -94,8 +94,13 @@ print(ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_int64)(address)(2))
 """
 
 
-@pytest.mark.parametrize("whose", ["ours", "LLVM's"])
-def test_sections_that_land_far_apart(whose: str) -> None:
-    """LLVM's own memory manager ends the process, or leaves an address that is none."""
+def lands_well(whose: str) -> bool:
     done = children.run(FRAGMENTED, whose)
-    assert ((done.returncode, done.stdout) == (0, "3\n")) is (whose == "ours"), done.stderr[-2000:]
+    return (done.returncode, done.stdout) == (0, "3\n")
+
+
+def test_sections_that_land_far_apart() -> None:
+    """LLVM's own memory manager ends the process, or leaves an address that is none; but for processes in
+    which it happens on memory near to what it has."""
+    assert lands_well("ours")
+    assert not all(lands_well("LLVM's") for _ in range(5))

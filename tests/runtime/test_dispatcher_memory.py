@@ -216,17 +216,21 @@ def test_no_references_leak(make: Make) -> None:
             kernel.missed.clear()
 
     everything()
-    gc.collect()
-    before = count_references(tracked)
-    nones = sys.getrefcount(None)
-    blocks = sys.getallocatedblocks()
-    for _ in range(500):
-        everything()
-    gc.collect()
-    assert count_references(tracked) == before
-    # Other threads of the process take and drop None too, some dozens; a leak is 500 or more.
-    assert abs(sys.getrefcount(None) - nones) < 250
-    assert sys.getallocatedblocks() - blocks < 200
+    for _attempt in range(3):
+        gc.collect()
+        before = count_references(tracked)
+        nones = sys.getrefcount(None)
+        blocks = sys.getallocatedblocks()
+        for _ in range(500):
+            everything()
+        gc.collect()
+        assert count_references(tracked) == before
+        # Other threads of the process take and drop None too: some dozens each time, rarely thousands.
+        # A leak is 500 or more each time.
+        if abs(sys.getrefcount(None) - nones) < 250 and sys.getallocatedblocks() - blocks < 200:
+            break
+    else:
+        pytest.fail("None or blocks of memory are not given back")
 
 
 def test_cycles_are_collected(address: Address) -> None:

@@ -12,6 +12,10 @@ from fuzz.judging import Miscompilation, on
 SMALL: dict[str, Any] = {"machine": {"l2": 1024, "l3": 4096}}
 # One block of one thread updates results atomically with another one.
 ATOMIC: dict[str, Any] = {"atomics": True, "threads": (32,), "blocks": (4,)}
+TIME_STEPS = (
+    "def f(float(N,M) A) -> (u) { u(i,j) = A(i,j) for t in 0:6 {"
+    " v(i,j) = 0.5 * (u[clamp](i-1,j) + u[clamp](i+1,j)) where i in 0:N, j in 0:M u(i,j) = v(i,j) } }"
+)
 TOTAL = "def f(float(N) A) -> (S) { S +=! A(i) }"
 LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
 DIFFERENCE = (
@@ -321,6 +325,20 @@ WRONG_PROGRAMS = (
                 N=37,
             ),
         ),
+    ),
+    Miscompilation(
+        "an iteration of a tile is behind the one before it by too few rows",
+        "time_tiles._solved",
+        "by[a] - distance - skew * several",
+        "by[a] - distance - (skew + 1) * several",
+        (on("equivalence", TIME_STEPS, SMALL, N=100, M=8),),
+    ),
+    Miscompilation(
+        "a statement overwrites rows that one in a later tile reads",
+        "time_tiles._distances",
+        "if not several and s.index > other.index:",
+        "if s.index > other.index or not several:",
+        (on("equivalence", TIME_STEPS, SMALL, N=100, M=8),),
     ),
     Miscompilation(
         "of several divisors of a sum the first is left",

@@ -14,7 +14,7 @@ from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search
 from tc.pipeline.polyhedra import require_specialized, scop_pass
 from tc.pipeline.polyhedra import show as show_polyhedra
-from tc.pipeline.program import contract_pass, delay_pass, program_passes, same_program
+from tc.pipeline.program import contract_pass, delay_pass, program_passes, same_program, time_tiles_pass
 from tc.pipeline.program import show as show_program
 from tc.poly import composition, inside, loop_nest
 from tc.poly.context import isl_context
@@ -290,6 +290,7 @@ PASSES = PassList[CpuState](
     (
         contract_pass(CpuState),
         delay_pass(CpuState),
+        time_tiles_pass(CpuState),
         Search(
             "segments",
             "the straight-line parts of a program, put into its sequential loops",

@@ -15,6 +15,7 @@ from tc.pipeline.program import ProgramPolicy
 from tc.poly.delayed_updates import Update
 from tc.poly.fusion.fusion import Counts, FusionPolicy, Group, Proposal
 from tc.poly.scop import Access, Scop
+from tc.poly.time_tiles import Choice, Skewed, TimeTile, moves
 from tc.transforms.program.columns import Column
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
@@ -37,6 +38,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         column=column(machine),
         phases=True,
         delay=delay(machine),
+        time_tile=time_tile(machine),
     )
 
 
@@ -59,6 +61,45 @@ def delay(machine: Machine) -> Callable[[Program, Update], int]:
         return _BLOCK if bytes_of(buffer, {}) > machine.l2 // 4 else 0
 
     return block
+
+
+_ITERATIONS = 16  # of a tile at most; with more, what is read from memory is no longer what takes the time
+
+
+def time_tile(machine: Machine) -> Choice:
+    """Iterations and rows of a tile of a sequential loop (`tc.poly.time_tiles`), where what its statements
+    read and write does not fit into the last cache.  The rows of a tile and those by which its last iteration
+    is behind take half of the second caches, and the former at least half of that."""
+
+    def tile(program: Program, found: Skewed) -> TimeTile | None:
+        state, streams, fixed = _bytes_of_iteration(program, found)
+        if state + fixed <= machine.l3 or fixed > machine.l2 // 4:
+            return None
+        most = (found.end - found.low) * machine.cores * machine.l2 // (2 * (state + streams))
+        if not found.skew:
+            return TimeTile(found.trips, most)
+        iterations = min(most // (2 * found.skew), found.trips, _ITERATIONS)
+        return TimeTile(iterations, most - found.skew * iterations)
+
+    return tile
+
+
+def _bytes_of_iteration(program: Program, found: Skewed) -> tuple[int, int, int]:
+    """The bytes that an iteration of a loop reads and writes: of arrays with a dimension for its rows, those
+    that other iterations touch and those that are its own; and of other arrays."""
+    sizes: dict[str, tuple[int, int]] = {}
+    for r in found.stages:
+        own = (r.stage.func, r.stage.args)
+        for name, subscripts in (own, *((c.name, c.args) for c in r.stage.calls)):
+            buffer = program.buffer(program.func_buffers.get(name, name))
+            moving = [moves(a, r.stage, found.loop) for a in subscripts]
+            extents = zip(moving, buffer.box, strict=True)
+            size = buffer.dtype.itemsize * math.prod(evaluate(x.extent, {}) for m, x in extents if not m)
+            along = any(r.row.name in variables(a) for a in subscripts)
+            kind = 2 if not along else 1 if any(moving) else 0
+            sizes[buffer.name] = max(sizes.get(buffer.name, (0, 2)), (size, kind))
+    state, streams, fixed = (sum(n for n, kind in sizes.values() if kind == k) for k in range(3))
+    return state, streams, fixed
 
 
 # ---- temporaries

@@ -196,7 +196,8 @@ class Precondition:
 @dataclass(frozen=True, slots=True)
 class Program:
     """`inputs` and `outputs` name buffers in the order of the signature; `params` gives the order in
-    which buffers and scalars are passed."""
+    which buffers and scalars are passed.  `counters` are the sizes that sequential loops around the program
+    count, of which it is a part."""
 
     name: str
     sizes: tuple[str, ...]
@@ -208,6 +209,7 @@ class Program:
     stages: tuple[Stage, ...]
     sites: tuple[Site, ...] = ()
     preconditions: tuple[Precondition, ...] = ()
+    counters: tuple[str, ...] = ()
 
     def buffer(self, name: str) -> Buffer:
         return next(b for b in self.buffers if b.name == name)

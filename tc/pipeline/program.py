@@ -2,6 +2,7 @@
 
     contract     temporaries of one iteration of a sequential loop have no dimension for it
     delay        updates that the iterations of a block do not need are summed after the block
+    time_tiles   several iterations of a sequential loop run on some rows, then on the next ones
     restrict     conditions of reductions become conditions of their domains
     phases       reductions over residues, as those of strides, become one for each residue
     prefixes     long prefix reductions become sums of chunks and of what is left
@@ -14,12 +15,13 @@
     collapse     dimensions that always go together become one
     interchange  the loops of a reduction get the order of what they read
 
-The order matters.  `contract` and `delay` see a program with its sequential loops, all others the straight-
-line parts of it.  Of these `restrict` comes first: it turns guarded operands into plain ones, which the next
-two judge.  `inline` precedes `materialize`, which may store again what several inlined values share.
-`conditions` follows what moves values into other domains.  `collapse` merges dimensions that no condition
-tells apart, and needs the loops of the source in their order, so `interchange` follows it.  Long reductions
-are split afterwards (`tc.transforms.program.rfactor`): the cpu backend does it once, GPUs try several ways.
+The order matters.  `contract`, `delay` and `time_tiles` see a program with its sequential loops, all others
+the straight-line parts of it.  Of these `restrict` comes first: it turns guarded operands into plain ones,
+which the next two judge.  `inline` precedes `materialize`, which may store again what several inlined values
+share.  `conditions` follows what moves values into other domains.  `collapse` merges dimensions that no
+condition tells apart, and needs the loops of the source in their order, so `interchange` follows it.  Long
+reductions are split afterwards (`tc.transforms.program.rfactor`): the cpu backend does it once, GPUs try
+several ways.
 
 A target turns passes off, and decides by its cost model what pays (`ProgramPolicy`); it does not change the
 order.  Every pass is verified in form and by running the program before and after it (`equivalence`).
@@ -37,7 +39,7 @@ from tc.ir.printer import program_text
 from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
-from tc.poly import conditions, delayed_updates
+from tc.poly import conditions, delayed_updates, time_tiles
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
     columns,
@@ -62,7 +64,8 @@ class ProgramPolicy:
     of a chunk of a prefix reduction, for values of a type; without it these stay.  With `phases` reductions
     over residues are split.  `interchange`: reductions are reordered always, or only where operands were
     materialized, which are then read as they lie.
-    `delay` has the iterations of a block after which an update is summed, 0 for none.
+    `delay` has the iterations of a block after which an update is summed, 0 for none.  `time_tile` has the
+    iterations and rows of a tile of a sequential loop, None for none.
     `constant_temporaries`: new ones have constant sizes, as those of a part of a program with loops must.
     """
 
@@ -75,6 +78,7 @@ class ProgramPolicy:
     interchange_without_operands: bool = True
     constant_temporaries: bool = False
     delay: delayed_updates.Block | None = None
+    time_tile: time_tiles.Choice | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +87,8 @@ class ProgramState:
 
     `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
     that it lost and gained, `contracted` those of one iteration, `delayed` the tensors that are updated after
-    blocks of iterations, `prefixes` the tensors whose prefix
-    reductions are done in chunks, `phases` those whose reductions are apart for each residue, `divided` and
+    blocks of iterations, `time_tiled` the loops in tiles, `prefixes` the tensors whose prefix reductions are
+    done in chunks, `phases` those whose reductions are apart for each residue, `divided` and
     `expanded` those whose sums lost divisors and zero points.
     """
 
@@ -95,6 +99,7 @@ class ProgramState:
     operands: tuple[str, ...] = ()
     contracted: tuple[str, ...] = ()
     delayed: tuple[str, ...] = ()
+    time_tiled: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
     divided: tuple[str, ...] = ()
@@ -107,6 +112,7 @@ class ProgramState:
         lines = (
             ("for one iteration alone", self.contracted),
             ("updated after blocks of iterations", self.delayed),
+            ("loops of which several iterations run on some rows", self.time_tiled),
             ("a reduction for each residue", self.phases),
             ("prefix reductions in chunks", self.prefixes),
             ("divided after the sum, which rounds otherwise", self.divided),
@@ -144,6 +150,13 @@ def _delay(state: P) -> P:
         return state
     program, names = delayed_updates.delay(state.program, state.policy.delay)
     return replace(state, program=program, delayed=names)
+
+
+def _time_tiles(state: P) -> P:
+    if state.policy.time_tile is None:
+        return state
+    program, names = time_tiles.tile_time(state.program, state.policy.time_tile)
+    return replace(state, program=program, time_tiled=names)
 
 
 def _restrict(state: P) -> P:
@@ -231,6 +244,18 @@ def delay_pass(kind: type[P]) -> Pass[P]:
         "sum updates that the iterations of a block do not need after the block",
         "tc/poly/delayed_updates.py",
         _delay,
+        show,
+        same_program,
+    )
+
+
+def time_tiles_pass(kind: type[P]) -> Pass[P]:
+    """The pass after that, over the same program."""
+    return Pass(
+        "time_tiles",
+        "run several iterations of a sequential loop on some rows, then on the next ones",
+        "tc/poly/time_tiles.py",
+        _time_tiles,
         show,
         same_program,
     )

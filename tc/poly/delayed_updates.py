@@ -52,6 +52,7 @@ from tc.poly.context import GaveUp, given_up_after, isl_context
 from tc.poly.dependences import conflicts
 from tc.poly.scop import Domains, Scop, Statement, build
 from tc.transforms.program.segments import in_domains
+from tc.transforms.program.stages import range_between, stage_at
 
 _OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
 
@@ -282,13 +283,13 @@ def _blocked(
     for s in stages:
         loops = (*s.loops[:-1], block, inner)
         if s.name not in updates:
-            now.append(replace(_at(s, counter), loops=loops))
+            now.append(replace(stage_at(s, counter), loops=loops))
             continue
         s = updates[s.name].stage
         for n, domain in enumerate(_at_once(updates[s.name], loop, start, size)):
             name = s.name if n == 0 else fresh(f"{s.name}_{n}", names)
             names.add(name)
-            now.append(replace(_at(replace(s, name=name, domain=domain), counter), loops=loops))
+            now.append(replace(stage_at(replace(s, name=name, domain=domain), counter), loops=loops))
         name = fresh(f"{s.name}_block", names)
         names.add(name)
         summed = IterVar(fresh(f"{loop.name}_sum", taken), Range(start, trips), "reduction")
@@ -298,7 +299,7 @@ def _blocked(
             _ranged(v, *_at_last(v, loop, start, size)) if v.name in waiting else v for v in s.domain.vars
         )
         late = replace(s, name=name, domain=Domain((*pure, summed), s.domain.conditions))
-        late = _at(late, {loop.name: Variable(summed.name)})
+        late = stage_at(late, {loop.name: Variable(summed.name)})
         afterwards.append(replace(late, loops=loops[:-1]))
     rest = list(program.stages)
     first = rest.index(stages[0])
@@ -329,20 +330,4 @@ def _at_once(u: Update, loop: Loop, start: Expr, size: int) -> Iterator[Domain]:
 
 
 def _ranged(v: IterVar, low: Expr, end: Expr) -> IterVar:
-    low = simplify(low, exact=True)
-    return replace(v, range=Range(low, simplify(Sub(end, low), exact=True)))
-
-
-def _at(s: Stage, values: Mapping[str, Expr]) -> Stage:
-    """A stage with other values of variables."""
-
-    def of(e: Expr) -> Expr:
-        return simplify(substitute(e, dict(values)), exact=True)
-
-    ranges = (replace(v, range=Range(of(v.range.min), of(v.range.extent))) for v in s.domain.vars)
-    return replace(
-        s,
-        args=tuple(map(of, s.args)),
-        value=substitute(s.value, dict(values)),
-        domain=Domain(tuple(ranges), tuple(map(of, s.domain.conditions))),
-    )
+    return replace(v, range=range_between(low, end))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tc.codegen.llvm_expr import power_of_two
@@ -391,16 +391,22 @@ def _may_overlap(moves: Sequence[tuple[int, str]], stage: Stage) -> bool:
 @dataclass(frozen=True, slots=True)
 class NestContext:
     """A nest with the work of its statements, on a machine: what all of the cost model needs.  `accumulators`
-    are the buffers whose elements stay in registers (see the function `accumulators`)."""
+    are the buffers whose elements stay in registers (see the function `accumulators`).  `moving` are the axes
+    of which each iteration of a sequential loop around the nest has other points."""
 
     nest: Nest
     work: Mapping[str, Work]
     machine: Machine
     accumulators: Mapping[str, Ref]
+    moving: frozenset[str] = frozenset()
 
     @staticmethod
-    def of(nest: Nest, work: Mapping[str, Work], machine: Machine) -> NestContext:
-        return NestContext(nest, work, machine, accumulators(nest, work))
+    def of(
+        nest: Nest, work: Mapping[str, Work], machine: Machine, counters: Collection[str] = ()
+    ) -> NestContext:
+        """`counters` are those of the sequential loops around."""
+        moving = {a.name for a in nest.axes if (variables(a.low) | variables(a.points)) & set(counters)}
+        return NestContext(nest, work, machine, accumulators(nest, work), frozenset(moving))
 
     @property
     def refs(self) -> tuple[Ref, ...]:

@@ -52,12 +52,15 @@ def loop_heat3d(mode: str, T: int, N: int) -> Workload:
     return _heat(mode, T, N, 3)
 
 
-TIME_STEPS = tuple(
-    Case("loops", family, sizes, tiny, words=(mode,))
-    for family, sizes, tiny in (
-        (loop_heat1d, (100, 100_000), (3, 13)),
-        (loop_heat2d, (50, 1000), (3, 9)),
-        (loop_heat3d, (20, 100), (2, 5)),
-    )
-    for mode in MODES
+TIME_STEPS = (
+    *(
+        Case("loops", family, sizes, tiny, words=(mode,))
+        for family, sizes, tiny in (
+            (loop_heat1d, (100, 100_000), (3, 13)),
+            (loop_heat2d, (50, 1000), (3, 9)),
+            (loop_heat3d, (20, 100), (2, 5)),
+        )
+        for mode in MODES
+    ),
+    Case("loops", loop_heat2d, (16, 4000), (3, 9), words=("clamp",)),  # beyond the caches
 )

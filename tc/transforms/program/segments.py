@@ -99,6 +99,7 @@ def _segment(program: Program, stages: Sequence[Stage], around: tuple[Loop, ...]
         funcs=versions.ordered(made),
         stages=made,
         preconditions=(*program.preconditions, *map(_runs, around)),
+        counters=tuple(loop.name for loop in around),
     )
 
 

@@ -1,0 +1,266 @@
+"""Tiles over several iterations of a sequential loop and a dimension of space.
+
+    for t in 0:T                          for b in 0:T/B
+      B(i) = A(i-1) + A(i+1)                for w in 0:W
+      A(i) = B(i-1) + B(i+1)       →          for t in 0:B
+                                                B(i) = …   where i in S*w - 2*t     : S*w - 2*t + S
+                                                A(i) = …   where i in S*w - 2*t - 1 : S*w - 2*t + S - 1
+
+The first form reads and writes all rows in each iteration.  The second one does B iterations of S rows, then
+of the next S: rows that an iteration has written are read by the following ones while they are cached.
+Each iteration is `skew` rows behind the one before it, and each statement `shift` rows behind the first
+(time skewing: Wonnacott, "Achieving scalable locality with time skewing", 2002; Lamport, "The parallel
+execution of DO loops", 1974).
+
+The order is legal if no instance needs, or overwrites what is needed by, one in a later tile.  With the
+coordinate `i + skew * t + shift` of an instance that is so if no dependence leads to a smaller coordinate.
+isl has the least distance along i of the dependences between two statements, in one iteration and over
+several; the smallest skew for which these differences have a solution is taken (Bellman and Ford).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tc.ir.expr import (
+    Add,
+    Expr,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Sub,
+    Variable,
+    variables,
+)
+from tc.ir.program import Domain, IterVar, Loop, Program, Stage, fresh
+from tc.ir.simplify import simplify
+from tc.poly.affine import OUT, SET
+from tc.poly.context import GaveUp, given_up_after, isl_context
+from tc.poly.dependences import conflicts
+from tc.poly.scop import Scop, Statement, build
+from tc.transforms.program.segments import in_domains
+from tc.transforms.program.stages import range_between, stage_at
+
+_OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
+_MOST_SKEW = 32
+
+
+@dataclass(frozen=True, slots=True)
+class RowStage:
+    """A statement of a loop that is tiled along its variable `row`, of the points from `low` to `end`."""
+
+    stage: Stage
+    row: IterVar
+    low: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skewed:
+    """An innermost sequential loop of `trips` iterations that can be tiled along a dimension of what its
+    statements write.  `skew`: rows by which an iteration is behind the one before it; `shifts`: rows by which
+    each statement is behind the first."""
+
+    loop: Loop
+    stages: tuple[RowStage, ...]
+    skew: int
+    shifts: tuple[int, ...]
+    trips: int
+
+    @property
+    def low(self) -> int:
+        """The first coordinate of an instance of the first iteration."""
+        return min(s.low + k for s, k in zip(self.stages, self.shifts, strict=True))
+
+    @property
+    def end(self) -> int:
+        """The coordinate after those of the first iteration."""
+        return max(s.end + k for s, k in zip(self.stages, self.shifts, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class TimeTile:
+    """So many iterations of so many rows."""
+
+    iterations: int
+    rows: int
+
+
+Choice = Callable[[Program, Skewed], TimeTile | None]
+
+
+def tile_time(program: Program, choose: Choice) -> tuple[Program, tuple[str, ...]]:
+    """`program` with the loops that `choose` wants tiled, and their names.  A loop is tiled along the first
+    dimension for which it does."""
+    tiled: list[str] = []
+    for loop in program.loops:
+        stages = [s for s in program.stages if loop in s.loops]
+        if any(s.loops[-1] != loop for s in stages) or not isinstance(loop.trips, IntImm):
+            continue
+        for dimension in range(min(len(s.args) for s in stages)):
+            rows = _rows(stages, loop, dimension)
+            shifts = None if rows is None else _shifts(program, rows, loop)
+            if rows is None or shifts is None:
+                continue
+            found = Skewed(loop, tuple(rows), *shifts, loop.trips.value)
+            tile = choose(program, found)
+            if tile is not None and tile.iterations > 1 and tile.rows > 0:
+                program = _tiled(program, stages, found, tile)
+                tiled.append(loop.name)
+                break
+    return program, tuple(tiled)
+
+
+# ---- the dimension
+
+
+def moves(a: Expr, s: Stage, loop: Loop) -> bool:
+    """Whether a subscript names the counter of the loop, or a variable whose range does."""
+    own = {v.name for v in s.domain.vars if loop.name in variables(v.range.min) | variables(v.range.extent)}
+    return bool(variables(a) & {loop.name, *own})
+
+
+def _rows(stages: Sequence[Stage], loop: Loop, dimension: int) -> list[RowStage] | None:
+    """The stages along a dimension of what they write, of those whose subscripts do not move with the loop;
+    None if one has no variable of constant range there."""
+    out: list[RowStage] = []
+    for s in stages:
+        if s.checked or s.scatters or any(c.checked for c in s.calls):
+            return None
+        subscripts = [a for a in s.args if not moves(a, s, loop)]
+        at = subscripts[dimension] if dimension < len(subscripts) else None
+        row = next((v for v in s.domain.vars if at == Variable(v.name) and v.kind == "pure"), None)
+        if row is None:
+            return None
+        low, end = (simplify(e, exact=True) for e in (row.range.min, row.range.end))
+        if not (isinstance(low, IntImm) and isinstance(end, IntImm)):
+            return None
+        out.append(RowStage(s, row, low.value, end.value))
+    return out
+
+
+# ---- dependences
+
+
+def _shifts(program: Program, rows: Sequence[RowStage], loop: Loop) -> tuple[int, tuple[int, ...]] | None:
+    """The smallest skew that dependences allow, and by how many rows each statement is behind; None if there
+    is none."""
+    part = in_domains(replace(program, stages=tuple(r.stage for r in rows), sites=()))
+    with isl_context():
+        try:
+            with given_up_after(_OPERATIONS):
+                least = dict(_distances(build(part), rows, len(rows[0].stage.loops) - 1))
+        except (GaveUp, _Refused):
+            return None
+    for skew in range(_MOST_SKEW + 1):
+        by = _solved(len(rows), least, skew)
+        if by is not None:
+            return skew, by
+    return None
+
+
+class _Refused(Exception):
+    """Distances have no bound, or an instance reads a row that another one of its statement and iteration
+    writes."""
+
+
+def _distances(
+    scop: Scop, rows: Sequence[RowStage], depth: int
+) -> Iterator[tuple[tuple[int, int, int], int]]:
+    """For two statements, and 0 for one iteration or 1 for several, the least distance along rows of the
+    dependences from the first to the second."""
+    places = [_place(s, r.row, depth) for s, r in zip(scop.statements, rows, strict=True)]
+    for s in scop.statements:
+        for other in scop.statements:
+            to_place, from_place = places[other.index], places[s.index].reverse()
+            relations = (relation for _, _, relation in conflicts(s, other))
+            found = [from_place.apply_range(r).apply_range(to_place).deltas() for r in relations]
+            for several in (0, 1):
+                if not several and s.index > other.index:
+                    continue
+                ends = [d for delta in found if (d := _least(delta, depth, several)) is not None]
+                if not several and s is other:
+                    # It reads all before it writes anything, which the rows of different tiles would not.
+                    ends += [-d for delta in found if (d := _least(delta.neg(), depth, 0)) is not None]
+                    if any(ends):
+                        raise _Refused
+                elif ends:
+                    yield (s.index, other.index, several), min(ends)
+
+
+def _place(s: Statement, row: IterVar, depth: int) -> isl.Map:
+    """From instances to the counters of the loops and the row."""
+    space = s.domain.get_space()
+    local = isl.LocalSpace.from_space(space)
+    at = [*range(depth + 1), s.stage.domain.names.index(row.name)]
+    affs = isl.AffList.alloc(s.domain.get_ctx(), len(at))
+    for d in at:
+        affs = affs.add(isl.Aff.var_on_domain(local, SET, d))
+    out = space.from_domain().add_dims(OUT, len(at))
+    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(out, affs)).intersect_domain(s.domain)
+
+
+def _least(delta: isl.Set, depth: int, several: int) -> int | None:
+    """The least distance along rows within an iteration of the loops around, and one or several iterations of
+    the loop; None if there are no dependences."""
+    for d in range(depth):
+        delta = delta.fix_val(SET, d, isl.Val.zero(delta.get_ctx()))
+    if several:
+        delta = delta.lower_bound_val(SET, depth, isl.Val.one(delta.get_ctx()))
+    else:
+        delta = delta.fix_val(SET, depth, isl.Val.zero(delta.get_ctx()))
+    if delta.is_empty():
+        return None
+    least = delta.dim_min_val(depth + 1)
+    if not least.is_int():
+        raise _Refused
+    return int(least.to_python())
+
+
+def _solved(count: int, least: Mapping[tuple[int, int, int], int], skew: int) -> tuple[int, ...] | None:
+    """Shifts for which no dependence leads to a smaller coordinate."""
+    by = [0] * count
+    for _ in range(count + 1):
+        changed = False
+        for (a, b, several), distance in least.items():
+            needed = by[a] - distance - skew * several
+            if by[b] < needed:
+                by[b], changed = needed, True
+        if not changed:
+            return tuple(by)
+    return None
+
+
+# ---- the program in tiles
+
+
+def _tiled(program: Program, stages: Sequence[Stage], found: Skewed, tile: TimeTile) -> Program:
+    loop = found.loop
+    taken = {n for s in program.stages for n in (*s.domain.names, *(x.name for x in s.loops))}
+    taken |= {*program.sizes, *(s.name for s in program.scalars)}
+    iterations = min(tile.iterations, found.trips)
+    block = Loop(fresh(f"{loop.name}_block", taken), IntImm(-(-found.trips // iterations)))
+    length = found.end - found.low + found.skew * (iterations - 1)
+    step = Loop(fresh(f"{loop.name}_tile", taken), IntImm(-(-length // tile.rows)))
+    start = Mul(Variable(block.name), IntImm(iterations))
+    inner = Loop(loop.name, simplify(Min(Sub(loop.trips, start), IntImm(iterations)), exact=True))
+    counter: dict[str, Expr] = {loop.name: Add(start, Variable(loop.name))}
+    made: list[Stage] = []
+    for r, shift in zip(found.stages, found.shifts, strict=True):
+        first = Add(Mul(Variable(step.name), IntImm(tile.rows)), IntImm(found.low - shift))
+        first = Sub(first, Mul(Variable(loop.name), IntImm(found.skew)))
+        low, end = IntImm(r.low), IntImm(r.end)
+        begin, stop = Min(Max(first, low), end), Max(Min(Add(first, IntImm(tile.rows)), end), low)
+        s = stage_at(r.stage, counter)
+        cut = replace(r.row, range=range_between(begin, stop))
+        ranged = tuple(cut if v.name == cut.name else v for v in s.domain.vars)
+        domain = Domain(ranged, s.domain.conditions)
+        made.append(replace(s, domain=domain, loops=(*s.loops[:-1], block, step, inner)))
+    rest = list(program.stages)
+    at = rest.index(stages[0])
+    rest[at : at + len(stages)] = made
+    return replace(program, stages=tuple(rest))

@@ -42,6 +42,7 @@ MACHINE: dict[str, Any] = {
     "page_stride_penalty": 0.0,
     "conflict_miss_factor": 4.0,
     "prefetch_rereads": 1,
+    "prefetch_blocks": 1,
     "stream_prefetch": 0,
 }
 
@@ -437,6 +438,15 @@ def test_the_next_block_of_rows_read_side_by_side_is_prefetched() -> None:
             assert (row, column // 16) in prefetched
         block = block or min((r for r, _ in prefetched), default=0)
     assert block == 8
+
+
+def test_a_machine_whose_hardware_prefetches_blocks_has_no_prefetches_of_the_next_one() -> None:
+    source = "def sums(float(M,N) A) -> (y) { y(j) +=! A(i,j) }"
+    program = tc.compile(source, "reference").program({"M": 64, "N": 1024})
+    for blocks in (0, 1):
+        machine = {**MACHINE, "l2": 64 << 10, "prefetch_blocks": blocks}
+        nest = backend.code_of(program, replace(backend.host(), isa=AVX512, **machine), tc.Options()).nest
+        assert any(is_prefetch for is_prefetch, _, _ in events(nest.body, {})) == bool(blocks)
 
 
 def test_a_prefetch_may_be_outside_of_its_array() -> None:

@@ -296,7 +296,9 @@ def block_prefetches(
     w: TileTraversal, phases: Sequence[PhaseTile], others: Collection[PrefetchHint]
 ) -> tuple[PrefetchHint, ...]:
     """Prefetches of the far reads of a blocked phase whose rows are streams that end with their part of the
-    tile, without those of `others`."""
+    tile, without those of `others`; none where the hardware prefetches them."""
+    if not w.context.machine.prefetch_blocks:
+        return ()
     prefetched = {(x.statement, x.read) for x in others}
     out: list[PrefetchHint] = []
     vector = lane_axis(w.tiles) or ""

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tc.dtypes import DType
 from tc.ir.evaluate import bytes_of, evaluate
-from tc.ir.expr import Call, Expr, IfThenElse, inline_lets, variables, walk
-from tc.ir.program import Program, Stage
+from tc.ir.expr import Call, Expr, IfThenElse, IntImm, inline_lets, variables, walk
+from tc.ir.program import Buffer, Program, Stage
 from tc.options import Options
 from tc.pipeline.program import ProgramPolicy
 from tc.poly.delayed_updates import Update
@@ -56,7 +56,7 @@ def delay(machine: Machine) -> Callable[[Program, Update], int]:
 
     def block(program: Program, update: Update) -> int:
         buffer = program.buffer(program.func_buffers[update.stage.func])
-        if update.stage.domain.conditions:
+        if update.stage.domain.conditions or not _is_sized(buffer):
             return 0
         return _BLOCK if bytes_of(buffer, {}) > machine.l2 // 4 else 0
 
@@ -72,6 +72,8 @@ def time_tile(machine: Machine) -> Choice:
     is behind take half of the second caches, and the former at least half of that."""
 
     def tile(program: Program, found: Skewed) -> TimeTile | None:
+        if not all(map(_is_sized, program.buffers)):
+            return None
         state, streams, fixed = _bytes_of_iteration(program, found)
         if state + fixed <= machine.l3 or fixed > machine.l2 // 4:
             return None
@@ -82,6 +84,11 @@ def time_tile(machine: Machine) -> Choice:
         return TimeTile(iterations, most - found.skew * iterations)
 
     return tile
+
+
+def _is_sized(buffer: Buffer) -> bool:
+    """Whether its extents are numbers, not dynamic sizes."""
+    return all(isinstance(r.extent, IntImm) for r in buffer.box)
 
 
 def _bytes_of_iteration(program: Program, found: Skewed) -> tuple[int, int, int]:

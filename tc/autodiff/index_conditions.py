@@ -130,29 +130,32 @@ def reduced(
 
     A negated conjunction loses the parts that hold anyway.
     """
-    facts: list[Expr] = [
-        c for v in ranges for c in (GE(Variable(v.name), v.range.min), LT(Variable(v.name), v.range.end))
-    ]
-    facts += known
+    facts = [*within(ranges), *known]
     kept = list(dict.fromkeys(p for c in conditions for p in conjuncts(c) if p != TRUE))
-    if _implied(FALSE, [*facts, *kept], sizes):
+    if implied(FALSE, [*facts, *kept], sizes):
         return None
     for c in list(kept):
         others = [x for x in kept if x is not c]
         # A bound that follows only from conditions on more variables stays: it is what shows the reader, and
         # range inference, that a subscript is in bounds.
         own = variables(c)
-        if _implied(c, [*facts, *(x for x in others if variables(x) <= own)], sizes):
+        if implied(c, [*facts, *(x for x in others if variables(x) <= own)], sizes):
             kept = others
             continue
         if isinstance(c, Not) and isinstance(c.a, And):
             given = [*facts, *others]
-            left = [p for p in conjuncts(c.a) if not _implied(p, given, sizes)]
+            left = [p for p in conjuncts(c.a) if not implied(p, given, sizes)]
             kept[kept.index(c)] = next(conjuncts(Not(conjunction(left))))
     return tuple(kept)
 
 
-def _implied(condition: Expr, facts: Sequence[Expr], sizes: Collection[str]) -> bool:
+def within(ranges: Sequence[IterVar]) -> list[Expr]:
+    """That variables are in their ranges."""
+    return [c for v in ranges for c in (GE(Variable(v.name), v.range.min), LT(Variable(v.name), v.range.end))]
+
+
+def implied(condition: Expr, facts: Sequence[Expr], sizes: Collection[str]) -> bool:
+    """Whether a condition holds wherever `facts` do, as far as isl sees it."""
     return implies([_term(f) for f in facts], _term(condition), sizes)
 
 

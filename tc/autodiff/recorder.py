@@ -11,6 +11,7 @@ from tc.autodiff.cut_ranges import cut
 from tc.autodiff.fibres import in_box
 from tc.autodiff.index_conditions import reduced
 from tc.autodiff.loops import Loop, boxed, counters, facts, following, hull, ranges
+from tc.autodiff.settled import settled
 from tc.autodiff.tape import Definition, Tape, Version, mapped, reads
 from tc.errors import SemanticError
 from tc.ir import program as ir
@@ -277,6 +278,8 @@ class _Recorder:
     def _stage(self, s: Stage, following: Stage | None) -> None:
         if self.program.loops:
             s = _without_single(s)
+        sizes = (*self.program.sizes, *(loop.name for loop in self.around))
+        s = replace(s, value=settled(s.value, s.domain, sizes, facts(self.around)))
         buffer = self.program.buffer(self.program.func(s.func).buffer)
         value, args = self._read(s.value, buffer.name), tuple(self._read(a, buffer.name) for a in s.args)
         conditions = tuple(self._read(c, buffer.name) for c in s.domain.conditions)

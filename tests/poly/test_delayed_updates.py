@@ -174,3 +174,16 @@ def test_on_the_cpu(name: str) -> None:
         f"updated after blocks of iterations: {', '.join(tensors)}" in kernel.inspect("choice", N=70)
     ) == waits
     assert "updated after" not in tc.compile(source, "cpu").inspect("choice", N=70)
+
+
+def test_arrays_of_dynamic_size_stay() -> None:
+    source = """
+    def f(double(N,M) A) -> (double(N,M) X) {
+      X(i,m) = A(i,m)
+      for k in 0:32 { X(i,m) += -0.1 * A(i,m) * X(k,m) where i in k+1:N }
+    }"""
+    a = np.random.default_rng(1).standard_normal((70, 45))
+    kernel = tc.compile(source, "cpu", dynamic=("M",), options={"machine": {"l2": 4096}})
+    for columns in (45, 12):
+        found, expected = kernel(a[:, :columns]), tc.compile(source, "reference")(a[:, :columns])
+        np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)

@@ -232,3 +232,12 @@ def test_on_the_cpu(name: str) -> None:
     # Each iteration of the history writes an array of its own, which has to go to memory anyway.
     assert (line in kernel.inspect("choice", N=70, M=45)) == (name != "history")
     assert line not in tc.compile(source, "cpu").inspect("choice", N=70, M=45)
+
+
+def test_arrays_of_dynamic_size_stay() -> None:
+    a = np.random.default_rng(1).standard_normal((70, 45))
+    kernel = tc.compile(JACOBI, "cpu", dynamic=("M",), options={"machine": {"l3": 4096, "l2": 16384}})
+    for columns in (45, 12):
+        found, expected = kernel(a[:, :columns]), tc.compile(JACOBI, "reference")(a[:, :columns])
+        for x, y in zip(found, expected, strict=True):
+            np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-13)

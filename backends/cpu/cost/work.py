@@ -44,7 +44,7 @@ from tc.poly.register_promotion import inside
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.tile_plan import Nest
 from tc.poly.tiles.builder import loads
-from tc.poly.tiles.packs import packed_type
+from tc.poly.tiles.packs import packed_types
 
 from ..emit.padded_access import padding
 from ..target import Machine
@@ -179,6 +179,7 @@ def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tup
     """The instructions of a statement, grouped by the axes that they depend on."""
     found: dict[tuple[frozenset[str], int | None], float] = {}
     numbers = {e: i for i, e in enumerate(loads(body))}
+    types = packed_types(body)
 
     def add(key: tuple[frozenset[str], int | None], operations: float) -> None:
         found[key] = found.get(key, 0.0) + operations
@@ -195,7 +196,7 @@ def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tup
         own, parts = _own_instructions(e, lanes)
         if own:
             read = numbers.get(e.value) if isinstance(e, Cast) and isinstance(e.value, Load) else None
-            if read is not None and packed_type(body, read) != e.dtype:
+            if read is not None and types[read] != e.dtype:
                 read = None
             add((moved(e, lets), read), own)
         for c in parts:
@@ -225,6 +226,7 @@ def work_of(
         axes = {a.vars[name]: a.name for a in nest.axes if name in a.vars}
         axes |= {a.vars[name]: a.name for p in nest.phases for a in p.axes if name in a.vars}
         refs: list[Ref] = []
+        types = packed_types(bodies[name])
         number = 0
         for a in s.accesses:
             if a.kind == "update":
@@ -243,7 +245,7 @@ def work_of(
                     number if a.kind == "read" else -1,
                     axes,
                     _Layout(steps[::-1], boxes[a.buffer].dtype.itemsize, step),
-                    packed_type(bodies[name], number).itemsize if a.kind == "read" else 0,
+                    types[number].itemsize if a.kind == "read" else 0,
                 )
             )
             number += a.kind == "read"

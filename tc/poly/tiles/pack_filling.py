@@ -41,7 +41,7 @@ from tc.poly.tiles.builder import (
 )
 from tc.poly.tiles.dots import shift, shifted
 from tc.poly.tiles.dynamic import vectors
-from tc.poly.tiles.packs import Packed, packed_type
+from tc.poly.tiles.packs import Packed, packed_types
 
 _ROWS = 16  # rows transposed in registers at a time
 _STEP = 8  # rows copied at a time, in blocks of few points
@@ -94,7 +94,7 @@ class _Filler:
     @property
     def dtype(self) -> DType:
         """The type of the elements of a pack that is not for dot products."""
-        return packed_type(self.builder.bodies[self.pack.statement], self.pack.read)
+        return packed_types(self.builder.bodies[self.pack.statement])[self.pack.read]
 
     @property
     def axes(self) -> list[Axis]:

@@ -58,12 +58,14 @@ class Packed:
         return (number, *places, lane, *inside)
 
 
-def packed_type(body: Expr, read: int) -> DType:
-    """The type of a read, by number, in a pack: halves are converted once, while they are packed."""
-    load = loads(body)[read]
-    found = (e.dtype for e in walk(body) if isinstance(e, Cast) and e.value is load)
-    wide = next(found, load.dtype)
-    return wide if load.dtype.is_half and wide.is_float else load.dtype
+def packed_types(body: Expr) -> tuple[DType, ...]:
+    """The types of reads, by number, in packs: halves are converted once, while they are packed."""
+    converted: dict[int, DType] = {}
+    for e in walk(body):
+        if isinstance(e, Cast) and isinstance(e.value, Load):
+            converted.setdefault(id(e.value), e.dtype)
+    found = ((e, converted.get(id(e), e.dtype)) for e in loads(body))
+    return tuple(wide if e.dtype.is_half and wide.is_float else e.dtype for e, wide in found)
 
 
 def packed_body(body: Expr, reads: Mapping[int, Packed], places: Mapping[str, tuple[Expr, Expr]]) -> Expr:

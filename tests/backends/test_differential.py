@@ -100,14 +100,14 @@ def pairs(values: list[Any], dtype: str) -> tuple[np.ndarray[Any, Any], np.ndarr
 
 
 @given(integer_expressions(), st.sampled_from(INTEGERS))
-@settings(max_examples=examples(60), **COMMON)  # type: ignore[arg-type]
+@settings(max_examples=examples(60, 6), **COMMON)  # type: ignore[arg-type]
 def test_integer_arithmetic(expression: str, dtype: str) -> None:
     a, b = pairs(integer_values(dtype), dtype)
     run(f"O(i) = {expression} + A(i)", f"{dtype}(N) A, {dtype}(N) B", {"A": a, "B": b})
 
 
 @given(float_expressions(), st.sampled_from(FLOATS))
-@settings(max_examples=examples(60), **COMMON)  # type: ignore[arg-type]
+@settings(max_examples=examples(60, 6), **COMMON)  # type: ignore[arg-type]
 def test_floating_arithmetic(expression: str, dtype: str) -> None:
     a, b = pairs(FLOAT_VALUES, dtype)
     run(f"O(i) = {expression} + A(i)", f"{dtype}(N) A, {dtype}(N) B", {"A": a, "B": b})

@@ -162,7 +162,7 @@ def unwarned(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("unwarned")
 def test_random_programs_give_the_same_results_in_any_order() -> None:
-    several(examples(100, 8), TYPES)
+    several(examples(100, 16), TYPES)
 
 
 @pytest.mark.slow

@@ -99,7 +99,7 @@ def kinds(name: str, dtype: str) -> tuple[bool, ...]:
     return (True, False) if both else (zlib.crc32(f"{name} {dtype}".encode()) % 2 == 0,)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @some(USUAL)
 def test_programs(name: str, dtype: str) -> None:

@@ -7,11 +7,12 @@ import pytest
 
 from fuzz import gradients
 from fuzz.strategies import Program
+from tests.share import examples
 
 
 def test_random_gradients() -> None:
-    seen = gradients.run(60, 11, "reference", progress=False, shrink=False)
-    assert seen.right >= 15
+    seen = gradients.run(examples(60, 2), 11, "reference", progress=False, shrink=False)
+    assert seen.right >= examples(15, 2)
     assert seen.refused.total() <= seen.right / 10
 
 

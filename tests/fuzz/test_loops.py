@@ -12,7 +12,7 @@ from tests.share import examples
 def test_random_loops(backend: str) -> None:
     found = loops.Found()
     start = {"reference": 0, "cpu": 5000}[backend]
-    for seed in range(start, start + examples(30, of=10)):
+    for seed in range(start, start + examples(30, of=15)):
         loops.compared(seed, ("interpret", backend), found)
     assert not found.wrong
     assert found.right > found.ran // 2

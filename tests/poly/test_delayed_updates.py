@@ -161,8 +161,8 @@ def test_the_target_decides_and_is_told_of_the_update() -> None:
 def test_on_the_cpu(name: str) -> None:
     source, tensors = WAITS[name]
     rng = np.random.default_rng(1)
-    a = rng.standard_normal((70, 70)) * 0.1
-    a = a @ a.T + 70 * np.eye(70)
+    a = rng.standard_normal((40, 40)) * 0.1
+    a = a @ a.T + 40 * np.eye(40)
     kernel = tc.compile(source, "cpu", options={"machine": {"l2": 4096}})
     found, expected = kernel(a), tc.interpret(source, a)
     if len(tensors) == 1:
@@ -171,9 +171,9 @@ def test_on_the_cpu(name: str) -> None:
         np.testing.assert_allclose(x, y, rtol=1e-10, atol=1e-10)
     waits = name != "Cholesky"  # whose update has a condition
     assert (
-        f"updated after blocks of iterations: {', '.join(tensors)}" in kernel.inspect("choice", N=70)
+        f"updated after blocks of iterations: {', '.join(tensors)}" in kernel.inspect("choice", N=40)
     ) == waits
-    assert "updated after" not in tc.compile(source, "cpu").inspect("choice", N=70)
+    assert "updated after" not in tc.compile(source, "cpu").inspect("choice", N=40)
 
 
 def test_arrays_of_dynamic_size_stay() -> None:

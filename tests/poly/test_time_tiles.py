@@ -220,24 +220,25 @@ def test_random_stencils(source: str, iterations: int, rows: int) -> None:
         assert equivalence.same_results(before, after)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", TILED)
 def test_on_the_cpu(name: str) -> None:
     source, _ = TILED[name]
-    a = np.random.default_rng(1).standard_normal((70, 45))
-    kernel = tc.compile(source, "cpu", options={"machine": {"l3": 4096, "l2": 16384}})
+    a = np.random.default_rng(1).standard_normal((40, 9))
+    kernel = tc.compile(source, "cpu", options={"machine": {"l3": 1024, "l2": 4096}})
     found, expected = kernel(a), tc.compile(source, "reference")(a)
     for x, y in zip(*(r if isinstance(r, tuple) else (r,) for r in (found, expected)), strict=True):
         np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-13)
     line = "loops of which several iterations run on some rows: t"
     # Each iteration of the history writes an array of its own, which has to go to memory anyway.
-    assert (line in kernel.inspect("choice", N=70, M=45)) == (name != "history")
-    assert line not in tc.compile(source, "cpu").inspect("choice", N=70, M=45)
+    assert (line in kernel.inspect("choice", N=40, M=9)) == (name != "history")
+    assert line not in tc.compile(source, "cpu").inspect("choice", N=40, M=9)
 
 
 def test_arrays_of_dynamic_size_stay() -> None:
-    a = np.random.default_rng(1).standard_normal((70, 45))
-    kernel = tc.compile(JACOBI, "cpu", dynamic=("M",), options={"machine": {"l3": 4096, "l2": 16384}})
-    for columns in (45, 12):
+    a = np.random.default_rng(1).standard_normal((40, 9))
+    kernel = tc.compile(JACOBI, "cpu", dynamic=("M",), options={"machine": {"l3": 1024, "l2": 4096}})
+    for columns in (9, 4):
         found, expected = kernel(a[:, :columns]), tc.compile(JACOBI, "reference")(a[:, :columns])
         for x, y in zip(found, expected, strict=True):
             np.testing.assert_allclose(x, y, rtol=1e-13, atol=1e-13)

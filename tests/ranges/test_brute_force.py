@@ -144,7 +144,7 @@ COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.filter_too_muc
 
 
 @given(problems(), st.lists(st.integers(1, 12), min_size=4, max_size=4))
-@settings(max_examples=examples(300), **COMMON)  # type: ignore[arg-type]
+@settings(max_examples=examples(300, 6), **COMMON)  # type: ignore[arg-type]
 def test_affine_ranges_are_the_maximal_ones(p: Problem, sizes: list[int]) -> None:
     sizes = sizes[: len(p.accesses)]
     expected = p.replay(sizes)

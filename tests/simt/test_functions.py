@@ -128,7 +128,7 @@ def test_functions_of_halves_are_those_of_float32(name: str, t: DType) -> None:
     np.testing.assert_array_equal(held["O"].view(np.uint16), wanted.view(np.uint16))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("n", [101, 1 << 20])
@@ -145,6 +145,7 @@ def test_helpers_are_emitted_once() -> None:
     assert [text.count(f" {name}(") for name in ("tc_reduced_f32", "tc_tan_f32")] == [1, 0]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["digamma", "trigamma"])
 @pytest.mark.parametrize("t", ["float", "double"])
 def test_functions_that_cuda_lacks(name: str, t: str) -> None:

@@ -12,7 +12,7 @@ from tc import _native
 from tc.cache.memory import CompileCache
 from tc.compiled import Compiled
 from tc.dtypes import DType
-from tc.errors import ArgumentError, BackendError, Source, Warning
+from tc.errors import ArgumentError, BackendError, PerformanceNotice, Source, Warning, warn
 from tc.ir.evaluate import evaluate
 from tc.ir.program import Program
 from tc.ir.specialize import require
@@ -459,10 +459,15 @@ class Kernel(KernelTools, KernelDevices):
             variant = self._variant(scalars, given, integers, sizes)
             try:
                 compiled = self._compile(replace(variant, aliases=aliases), sizes, scalars)
-            except BackendError:  # of what works in place, which a copy does not need
+            except BackendError as e:  # of what works in place, which a copy does not need
                 if not aliases:
                     raise
                 compiled = self._compile(variant, sizes, scalars)
+                why = str(e).splitlines()[0].partition(": ")[2]
+                warn(
+                    PerformanceNotice(f"{self.name} on {self.backend}: results are copied to out=: {why}"),
+                    stacklevel=None,
+                )
             found = self._prepare(compiled, integers, scalars)
             if len(self._ready) >= self._capacity:
                 self._ready.clear()

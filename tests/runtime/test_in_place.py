@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 import tc
+from tc.errors import BackendError
+from tc.kernel import Kernel
 
 BACKENDS = [n for n in ("reference", "cpu", "opencl", "halide") if tc.backends()[n].ok]
 INNER = "with { ([1,1] <= [i,j] < shape(A)-1) : A[i,j] + 1; } : modarray(A)"
@@ -82,3 +84,19 @@ def test_a_def() -> None:
         kernel(a, out=a)
         np.testing.assert_array_equal(a, np.full(3, n))
         np.testing.assert_array_equal(kernel(a), np.full(3, n + 1))
+
+
+def test_what_cannot_work_in_place_is_copied_and_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = tc.compile("def f(float(N) x) -> (y) { y(i) = x(N-1-i) where i in 0:N }", "cpu")
+    compile_usual = Kernel._compile
+
+    def without_aliases(self: Kernel, variant: Any, *rest: Any) -> Any:
+        if variant.aliases:
+            raise BackendError("there is no room", code="TC0801")
+        return compile_usual(self, variant, *rest)
+
+    monkeypatch.setattr(Kernel, "_compile", without_aliases)
+    x = np.arange(5, dtype=np.float32)
+    with pytest.warns(tc.PerformanceNotice, match="f on cpu: results are copied to out=: there is no room"):
+        kernel(x, out=x)
+    np.testing.assert_array_equal(x, [4, 3, 2, 1, 0])

@@ -107,6 +107,7 @@ def test_transformer_layer():
     training(model, torch.randn(2, 5, 8), tolerance=2e-5)
 
 
+@pytest.mark.slow
 def test_residual_block():
     model = Residual()
     training(model, torch.randn(2, 4, 5, 5))
@@ -120,6 +121,7 @@ def test_residual_block():
     assert found.stride() == wanted.stride()
 
 
+@pytest.mark.slow
 def test_lstm_classifier():
     training(Lstm(), torch.randint(0, 11, (4, 3)))
 

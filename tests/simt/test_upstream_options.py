@@ -343,6 +343,7 @@ def test_an_impulse_is_convolved(backend: str) -> None:
     np.testing.assert_array_equal(tc.compile(NESTED, backend)(a, k), a)
 
 
+@pytest.mark.slow
 def test_the_fused_perceptron_is_one_kernel() -> None:
     """Of the report, with its options and with none."""
     case = CASES["report, MLP3"]

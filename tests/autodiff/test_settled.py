@@ -77,6 +77,7 @@ def f(double(H,W) u) -> (l) {
 @pytest.mark.parametrize(
     ("source", "shape"),
     [(LENGTH, (7,)), pytest.param(VARIATION, (4, 5), marks=pytest.mark.slow)],  # whose text has 30,000 signs
+    ids=["length", "variation"],
 )
 def test_second_derivatives_of_total_variations(source: str, shape: tuple[int, ...]) -> None:
     first = tc.compile(tc.grad(source), backend="cpu")

@@ -48,6 +48,34 @@ DEMOS: tuple[tuple[str, str, dict[str, int]], ...] = (
         "def 1LUT(float(E,D) LUT, int(B,L) I) -> (O) {\n  O(b,d) +=! LUT(I(b,l), d)\n}\n",
         {"E": 1000, "D": 16, "B": 8, "L": 10},
     ),
+    (
+        "a recurrent network: a sequential loop",
+        "def rnn(float(T,B,D) x, float(H,D) U, float(H,H) W, float(B,H) h0) -> (h) {\n"
+        "  h(0,b,j) = h0(b,j)\n"
+        "  for t in 0:T {\n"
+        "    a(b,j) +=! U(j,d) * x(t,b,d)\n"
+        "    a(b,j) += W(j,k) * h(t,b,k)\n"
+        "    h(t+1,b,j) = tanh(a(b,j) / H)\n"
+        "  }\n}\n",
+        {"T": 20, "B": 4, "D": 16, "H": 32},
+    ),
+    (
+        "an LU factorisation: each iteration updates what is left",
+        "def lu(double(N,N) A) -> (F) {\n"
+        "  F(i,j) = A(i,j) + (i == j ? 100 : 0)   # so that no pivots are needed\n"
+        "  for k in 0:N {\n"
+        "    F(i,k) = F(i,k) / F(k,k) where i in k+1:N\n"
+        "    F(i,j) += -F(i,k) * F(k,j) where i in k+1:N, j in k+1:N\n"
+        "  }\n}\n",
+        {"N": 40},
+    ),
+    (
+        "a histogram: a scatter",
+        "def histogram(int(N) bin, float(N) weight, float(K) start) -> (h) {\n"
+        "  h(k) = start(k)\n"
+        "  h(bin(i)) += weight(i)\n}\n",
+        {"N": 1000, "K": 10},
+    ),
 )
 
 

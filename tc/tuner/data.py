@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -109,17 +109,25 @@ def to_float(a: Array, dtype: DType) -> Array:
 def _subscript_limits(checked: r.Checked, ranges: Any, known: Mapping[str, int]) -> dict[str, int]:
     """The least extent that a parameter's elements subscript."""
     out: dict[str, int] = {}
+    for tensor, d, sub in _subscripts(checked):
+        inner = [e for e in r.accesses(sub) if e.tensor.storage.role == "param"]
+        if not inner:
+            continue
+        extent = evaluate(ranges.box(tensor)[d].extent, known)
+        for e in inner:
+            exact = sub if not isinstance(sub, r.Cast) else sub.operand
+            bound = extent if exact is e else max(1, extent // 2)
+            name = e.tensor.storage.name
+            out[name] = min(out.get(name, bound), bound)
+    return out
+
+
+def _subscripts(checked: r.Checked) -> Iterator[tuple[r.Tensor, int, r.Exp]]:
+    """The subscripts of reads and of scatters, with their tensors and dimensions."""
     for st in checked.statements:
         for root in st.roots():
             for a in r.accesses(r.expand_lets(root, st)):
-                for d, sub in enumerate(a.subscripts):
-                    inner = [e for e in r.accesses(sub) if e.tensor.storage.role == "param"]
-                    if not inner:
-                        continue
-                    extent = evaluate(ranges.box(a.tensor)[d].extent, known)
-                    for e in inner:
-                        exact = sub if not isinstance(sub, r.Cast) else sub.operand
-                        bound = extent if exact is e else max(1, extent // 2)
-                        name = e.tensor.storage.name
-                        out[name] = min(out.get(name, bound), bound)
-    return out
+                yield from ((a.tensor, d, sub) for d, sub in enumerate(a.subscripts))
+        for d, s in enumerate(st.subscripts):
+            if s.data is not None:
+                yield st.target, d, r.expand_lets(s.data, st)

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import tc
+from tc.tuner.data import make_arguments
 from tests.cli.programs import MM, REFERENCE, SIZES
 
 # ---- run
@@ -228,3 +230,16 @@ def test_run_index_errors(run: Any) -> None:
     assert r.code == 1 and "error[TC0701]: index 5 is out of range" in r.err
     r = run("run", "f.tc", "--size", "N=4", "--size", "M=100", *REFERENCE, "--check")
     assert r.code == 0, r.err  # random subscripts stay inside
+
+
+def test_random_data_stay_inside_what_they_index_also_where_they_scatter() -> None:
+    source = """
+    def f(int(N) bin, int(N) row, float(N) x, float(K) start, float(R,2) table) -> (h) {
+      h(k) = start(k)
+      h(bin(i)) += x(i) * table(row(i), 1)
+    }"""
+    with pytest.warns(tc.DataDependentAccess):
+        kernel = tc.compile(source, "reference")
+    arguments, _ = make_arguments(kernel, {"N": 500, "K": 3, "R": 4}, {}, {})
+    assert set(arguments["bin"]) == {0, 1, 2}
+    assert set(arguments["row"]) == {0, 1, 2, 3}

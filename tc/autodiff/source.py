@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from tc.autodiff.loops import Loop
 from tc.autodiff.names import Names
+from tc.autodiff.sharing import shared
 from tc.autodiff.tape import Definition, Version, mapped
 from tc.dtypes import FLOAT32, INT32, INT64
 from tc.ir.expr import (
@@ -175,8 +176,12 @@ def _statement(d: Definition, op: str, names: Names) -> str:
         for v in d.domain.vars
     ]
     clauses += [text(subscript(c)) for c in d.domain.conditions]
+    # Passes look for factors and operands of sums, which a name would hide.
+    local = names.local(v.name for v in d.domain.vars)
+    value, lets = (plain(d.value), []) if d.op else shared(plain(d.value), local)
+    clauses += [f"{name} = {text(part)}" for name, part in lets]
     where = f" where {', '.join(clauses)}" if clauses else ""
-    return f"{d.target}{args} {op} {text(plain(d.value))}{where}"
+    return f"{d.target}{args} {op} {text(value)}{where}"
 
 
 def _without_clashes(d: Definition, names: Names) -> Definition:

@@ -37,6 +37,8 @@ def divided(statement: str, **sizes: int) -> list[str]:
         ("C(i) +=! A(i,k) / sqrt(s(i) + 1.0)", "A(i, k)", "C(i) / sqrt(s(i) + 1.0)"),
         ("C(i) +=! A(i,k) / K", "A(i, k)", "C(i) / 8.0"),
         ("C(i) = 0.0 C(i) += A(i,k) / a", "A(i, k)", "C(i) / a"),
+        ("C(i) +=! e / s(i) where e = A(i,k)", "A(i, k)", "C(i) / s(i)"),
+        ("C(i) +=! A(i,k) / e where e = s(i) + a", "A(i, k)", "C(i) / (s(i) + a)"),
     ],
 )
 def test_divisors_that_go_behind_the_sum(statement: str, total: str, result: str) -> None:
@@ -47,6 +49,7 @@ def test_divisors_that_go_behind_the_sum(statement: str, total: str, result: str
     "statement",
     [
         "C(i) +=! A(i,k) / w(k)",  # changes with k
+        "C(i) +=! A(i,k) / e where e = s(i) + w(k)",
         "C(i) +=! A(i,k) / s(i) + w(k)",  # is no factor of all
         "C(i) max=! A(i,k) / s(i)",  # no sum
         "C(i) *=! A(i,k) / s(i)",

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tc.dtypes import accumulator
-from tc.ir.expr import Call, Div, Expr, IntImm, Mul, variables
+from tc.ir.expr import Call, Div, Expr, IntImm, Let, Mul, Variable, substitute, variables
 from tc.ir.program import Domain, Program, Stage, fresh
 from tc.transforms.program.reductions import loop_invariant, neutral_start
 
@@ -71,5 +71,13 @@ def _without_divisors(e: Expr, stays: Callable[[Expr], bool]) -> tuple[Expr, lis
             a, left = _without_divisors(e.a, stays)
             b, right = _without_divisors(e.b, stays)
             return Mul(a, b), [*left, *right]
+        case Let():
+            named = {e.name: e.value}
+            body, found = _without_divisors(e.body, lambda x: stays(substitute(x, named)))
+            if isinstance(body, Variable):
+                body = substitute(body, named)
+            elif e.name in variables(body):
+                body = Let(e.name, e.value, body)
+            return body, [substitute(d, named) for d in found]
         case _:
             return e, []

@@ -22,7 +22,7 @@ import numpy as np
 
 import tc
 from benchmarks.quiet import Others
-from benchmarks.record import save
+from benchmarks.record import machine, save, written
 from benchmarks.stats import geometric_mean
 from benchmarks.table import aligned, duration
 from benchmarks.workloads import find, select
@@ -208,13 +208,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         missed = [r for r in rows if r.gain > 1.1]
         for r in missed:
             print(f"the model misses {r.name} by {r.gain:.2f}: {dict(r.options)}")
-        result, name = {"budget": args.budget, "rows": [r.as_dict() for r in rows]}, "tuning"
+        result, name = (
+            {"budget": args.budget, "rows": [*_kept(rows, args), *(r.as_dict() for r in rows)]},
+            "tuning",
+        )
     share = others.share()
     busy = f"others used {share:.0%} of the processors" if share is not None else "unknown what others used"
     print(busy)
     if not args.dry:
         print(save(name, {**result, "others": busy}))
     return 0
+
+
+def _kept(rows: Sequence[Row], args: argparse.Namespace) -> list[dict[str, Any]]:
+    """The rows of other workloads that were written before, on this machine with this budget."""
+    before = written("tuning") or {}
+    old = before.get("rows", {})
+    if (
+        before.get("machine", {}).get("processor") != machine()["processor"]
+        or old.get("budget") != args.budget
+    ):
+        return []
+    return [x for x in old["rows"] if x["name"] not in {r.name for r in rows}]
 
 
 if __name__ == "__main__":

@@ -57,7 +57,7 @@ def reals(*shapes: tuple[int, ...], seed: int = 0) -> list[Array]:
     return [rng.standard_normal(s).astype(np.float32) for s in shapes]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("name", LARGE)
 def test_any_number_of_threads_gives_the_same_bits(name: str, threads: Callable[[int], None]) -> None:
     source, shapes = LARGE[name]
@@ -139,7 +139,7 @@ TYPES = ["int8", "uint8", "int", "int64", "half", "double"]
 OPERATORS = ["+=!", "*=!", "min=!", "max=!", "+="]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize(
     ("dtype", "op"), [*((t, o) for t in TYPES for o in OPERATORS), ("bool", "min=!"), ("bool", "max=!")]
 )

@@ -36,7 +36,7 @@ def ptx(text: str) -> str:
     return buffer.decode()
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(
     ("source", "options", "sizes"),
     [
@@ -91,7 +91,7 @@ def copies(source: str, backend: str, options: dict[str, Any], **sizes: int) -> 
 TILES = {"tile": (16, 32), "threads": (16, 8), "use_shared_memory": True}
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     ("dtype", "k", "expected"),
     [
@@ -137,7 +137,7 @@ def test_rows_of_dynamic_length_are_copied_by_elements() -> None:
     assert {s.width for s in statements(n.body) if shared_copy(n, s)} == {1}
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(18)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("dtype", ["float", "double", "half", "int8", "uint8"])
 @pytest.mark.parametrize("k", [32, 36, 38, 39])
@@ -160,7 +160,7 @@ def test_inspection_shows_the_width_of_copies() -> None:
     assert re.search(r"A\.\d+\[.*\] = 2 of ", loops) and "at once" in loops
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("t", ["int8", "uint8"])
 def test_products_of_bytes_become_dot_product_instructions(t: str) -> None:
     """As predicted: NVRTC recognises them in loops with a large enough unroll factor."""
@@ -213,7 +213,7 @@ def test_a_dynamic_batch_has_the_code_of_a_fixed_one(backend: str, name: str) ->
     assert without != any_batch and without == fixed
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("dynamic", [("M",), ("N",), ("M", "N"), ("M", "N", "K")])
 def test_dynamic_sizes_have_register_tiles_without_guards(dynamic: tuple[str, ...]) -> None:
     """Copies and stores have guards, the loop of the product has none."""

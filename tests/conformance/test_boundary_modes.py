@@ -28,7 +28,7 @@ def padded(x: Array, mode: str, *widths: tuple[int, int]) -> Array:
     return np.pad(x, widths, constant_values=-3 if "fill" in mode else 0)
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
@@ -38,7 +38,7 @@ def test_one_dimension_far_outside(n: int, mode: str, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x), padded(x, mode, (7, 8)))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", ["double", "int8", "int64", "half"])
@@ -50,7 +50,7 @@ def test_other_types(dtype: str, mode: str, backend: str) -> None:
     np.testing.assert_array_equal(found, padded(x, mode, (4, 4))[::3][:5])
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("h", "w"), [(5, 6), (1, 9), (33, 70)])
@@ -81,7 +81,7 @@ def test_a_mode_for_each_dimension(backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x, k), want)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_temporary_with_an_origin(mode: str, backend: str) -> None:
@@ -96,7 +96,7 @@ def test_a_temporary_with_an_origin(mode: str, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x), want)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_subscripts_that_data_give(mode: str, backend: str) -> None:
@@ -105,7 +105,7 @@ def test_subscripts_that_data_give(mode: str, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x, at), padded(x, mode, (7, 7))[at + 7])
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_across_a_call(mode: str, backend: str) -> None:
@@ -126,7 +126,7 @@ def test_a_fill_of_a_scalar(backend: str) -> None:
     assert run(backend, source, x, 3.5).tolist() == [6, *x.tolist()]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("mode", MODES)
 def test_dynamic_sizes(mode: str, backend: str) -> None:

@@ -284,7 +284,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CASES)
 def test_recurrences(name: str, backend: str) -> None:

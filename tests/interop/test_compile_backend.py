@@ -348,7 +348,7 @@ def _fits(a, b):
     return all(m == n or m == 1 or n == 1 for m, n in pairs)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_graphs(seed):
     f = _random_function(seed)

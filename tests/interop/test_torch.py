@@ -51,7 +51,7 @@ def tensors(shapes: tuple[tuple[int, ...], ...], dtype: Any = None) -> list[Any]
     return [torch.randn(*s, generator=g, dtype=dtype or torch.float64, requires_grad=True) for s in shapes]
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_gradcheck(name: str) -> None:
     source, shapes = PROGRAMS[name]

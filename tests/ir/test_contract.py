@@ -56,7 +56,7 @@ def test_dimensions_that_are_left(name: str) -> None:
     assert ("p" in names) == (name in ONE)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("name", ONE)
 def test_the_results_are_the_same(name: str, backend: str) -> None:

@@ -48,7 +48,7 @@ def inside(source: str, n: int, d: int) -> bool:
     return False
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize(("n", "d"), [(1, 5), (3, 9), (37, 50), (100, 1000)])
 @pytest.mark.parametrize("source", [SUM, BOTH, SHIFTED, TRIANGLE, STATE])
 def test_the_results_are_the_same(source: str, n: int, d: int) -> None:

@@ -61,7 +61,7 @@ def program(statement: str, sizes: dict[str, int] = SIZES) -> Program:
     return guards.restrict(specialize(built, sizes))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("sizes", [SIZES, {"N": 9, "D": 16}, {}], ids=["odd", "whole", "symbolic"])
 @pytest.mark.parametrize("name", CHUNKED)
 def test_the_results_stay(name: str, sizes: dict[str, int]) -> None:
@@ -109,7 +109,7 @@ def test_temporaries_of_constant_size() -> None:
 
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("t", ["float", "double", "int8", "float16"])
-@pytest.mark.share(4)
+@pytest.mark.share(6)
 def test_long_prefixes(backend: str, t: str) -> None:
     source = f"""def f({t}(N,D) x) -> (y, z) {{
       y(n,d) +=! x(n,k) where k <= d, d in 0:D

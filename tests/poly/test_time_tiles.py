@@ -220,7 +220,7 @@ def test_random_stencils(source: str, iterations: int, rows: int) -> None:
         assert equivalence.same_results(before, after)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(5)
 @pytest.mark.parametrize("name", TILED)
 def test_on_the_cpu(name: str) -> None:
     source, _ = TILED[name]

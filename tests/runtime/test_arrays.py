@@ -345,7 +345,7 @@ def test_allocate(dtype: DType, like: Any) -> None:
     assert (view(out, "B").array.astype(np.float64) == 1).all()
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(9)
 @pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 3)])
 @pytest.mark.parametrize("dtype", sorted(JAX_TYPES, key=str), ids=str)
 def test_allocate_for_jax(dtype: DType, shape: tuple[int, ...]) -> None:

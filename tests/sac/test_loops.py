@@ -36,7 +36,7 @@ def kernels(p: Pair, backend: str) -> tuple[Any, Any, list[Any]]:
     return tc.compile(p.tc, backend), made.kernel_for(*args) if hasattr(made, "kernel_for") else made, args
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(3)
 @pytest.mark.parametrize("pair", SAME, ids=[p.name for p in SAME])
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 def test_loops(pair: Pair, backend: str) -> None:

@@ -224,7 +224,10 @@ def _irrelevant(s: Stage) -> set[int]:
             end = e.dtype.min if isinstance(e, x.Min) else e.dtype.max
             if end in (x.constant(simplify(e.a)), x.constant(simplify(e.b))):
                 return x.imm(end, e.dtype)
-        return replace(e, checked=()) if isinstance(e, x.Call) and e.checked else e
+        if not isinstance(e, x.Call):
+            return e
+        # Reads of one element that are not checked are equal, wherever the source has them.
+        return replace(e, checked=(), site=e.site if e.checked else -1)
 
     checked = {c.site for c in x.walk(value) if isinstance(c, x.Call) and c.checked}
     return checked - sites(simplify(unchecked(value)))

@@ -22,6 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
     "value",
     [
         "A(i, X(j)) * 0",
+        "(A(i,j) < A(i, X(j)) ? A(j,i) : A(j,i))",
         "min(B(i, X(j)), uint8(0))",
         "select(i < 0, A(i, X(j)), A(i,j))",
         "select(i >= 0, A(i,j), A(i, X(j)))",

@@ -18,6 +18,7 @@ import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -305,11 +306,10 @@ def compared(seed: int, backends: Sequence[str], found: Found, differentiate: bo
         for backend in backends:
             try:
                 small = SMALL if backend == "cpu" and seed % 2 else None
-                judge: Any = tc.interpret
-                if backend == "interpret":
-                    made = judge(p.source, **given)
-                else:
-                    made = tc.compile(p.source, backend=backend, options=small)(**given)
+                run: Any = partial(tc.interpret, p.source)
+                if backend != "interpret":
+                    run = tc.compile(p.source, backend=backend, options=small)
+                made = run(**given)
             except tc.Error as e:
                 found.wrong.append(f"seed {seed} on {backend}\n{p.source}\nat {dict(p.sizes)}\n{e}")
                 return

@@ -463,11 +463,8 @@ class Kernel(KernelTools, KernelDevices):
                 if not aliases:
                     raise
                 compiled = self._compile(variant, sizes, scalars)
-                why = str(e).splitlines()[0].partition(": ")[2]
-                warn(
-                    PerformanceNotice(f"{self.name} on {self.backend}: results are copied to out=: {why}"),
-                    stacklevel=None,
-                )
+                text = f"{self.name} on {self.backend}: results are copied to out=: {e.message}"
+                warn(PerformanceNotice(text), stacklevel=None)
             found = self._prepare(compiled, integers, scalars)
             if len(self._ready) >= self._capacity:
                 self._ready.clear()

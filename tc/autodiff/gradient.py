@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from tc.autodiff import source as write
 from tc.autodiff.contraction import contracted
 from tc.autodiff.extents import with_named_extents, without_names
-from tc.autodiff.loops import facts
 from tc.autodiff.names import Names
 from tc.autodiff.recorder import tape
 from tc.autodiff.reverse import Adjoints, active, adjoints
@@ -255,7 +254,7 @@ def _written(
     definitions = without_names(forward, extents)
     for d in found.definitions:
         definitions += without_names([d], extents if d.target in looped else unnamed)
-    definitions = [_settled(d, recorded.sizes) for d in definitions]
+    definitions = [replace(d, value=settled(d.value, d.domain, recorded.sizes, d.loops)) for d in definitions]
     definitions = contracted([write.from_zero(d, arguments, tensors) for d in definitions], found.versions)
     lines = write.statements(definitions, names)
     body = "".join(f"  {line}\n" for line in lines)
@@ -263,11 +262,6 @@ def _written(
     seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}
     of = tuple(recorded.versions[n].tensor for n in wrt)
     return Gradient(name, source, of, before, saved, seeds)
-
-
-def _settled(d: Definition, sizes: Sequence[str]) -> Definition:
-    counted = (*sizes, *(loop.name for loop in d.loops))
-    return replace(d, value=settled(d.value, d.domain, counted, facts(d.loops)))
 
 
 def parameters(f: Front, recorded: Tape, names: Names, known: set[str]) -> list[str]:

@@ -278,8 +278,7 @@ class _Recorder:
     def _stage(self, s: Stage, following: Stage | None) -> None:
         if self.program.loops:
             s = _without_single(s)
-        sizes = (*self.program.sizes, *(loop.name for loop in self.around))
-        s = replace(s, value=settled(s.value, s.domain, sizes, facts(self.around)))
+        s = replace(s, value=settled(s.value, s.domain, self.program.sizes, self.around))
         buffer = self.program.buffer(self.program.func(s.func).buffer)
         value, args = self._read(s.value, buffer.name), tuple(self._read(a, buffer.name) for a in s.args)
         conditions = tuple(self._read(c, buffer.name) for c in s.domain.conditions)

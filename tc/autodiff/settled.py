@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from tc.autodiff.index_conditions import conjunction, conjuncts, implied, index_formula, within
+from tc.autodiff.loops import Loop, facts
 from tc.ir.expr import (
     GE,
     LE,
@@ -26,12 +27,13 @@ from tc.ir.expr import (
 from tc.ir.program import Domain
 
 
-def settled(e: Expr, domain: Domain, sizes: Collection[str], known: Sequence[Expr] = ()) -> Expr:
-    """An expression that is equal in a domain, where what is `known` of counters and sizes holds."""
+def settled(e: Expr, domain: Domain, sizes: Collection[str], loops: Sequence[Loop] = ()) -> Expr:
+    """An expression that is equal in a domain within sequential loops."""
     if not any(isinstance(x, IfThenElse | FloorMod | Min | Max) for x in walk(e)):
         return e
     conditions = [f for c in domain.conditions if (f := index_formula(c)) is not None]
-    return _settled(e, [*within(domain.vars), *conditions, *known], sizes)
+    counted = (*sizes, *(loop.name for loop in loops))
+    return _settled(e, [*within(domain.vars), *conditions, *facts(loops)], counted)
 
 
 def _settled(e: Expr, facts: Sequence[Expr], sizes: Collection[str]) -> Expr:

@@ -225,110 +225,105 @@ def _interchange(state: P) -> P:
     return replace(state, program=interchange.interchange(state.program, state.typical))
 
 
+def _judged(name: str, does: str, file: str, run: Callable[[P], P]) -> Pass[P]:
+    return Pass(name, does, file, run, show, same_program)
+
+
 def contract_pass(kind: type[P]) -> Pass[P]:
     """The pass over a program with its sequential loops."""
-    return Pass(
+    return _judged(
         "contract",
         "temporaries of one iteration of a sequential loop lose its dimension",
         "tc/transforms/program/contract.py",
         _contract,
-        show,
-        same_program,
     )
 
 
 def delay_pass(kind: type[P]) -> Pass[P]:
     """The pass after it, over the same program."""
-    return Pass(
+    return _judged(
         "delay",
         "sum updates that the iterations of a block do not need after the block",
         "tc/poly/delayed_updates.py",
         _delay,
-        show,
-        same_program,
     )
 
 
 def time_tiles_pass(kind: type[P]) -> Pass[P]:
     """The pass after that, over the same program."""
-    return Pass(
+    return _judged(
         "time_tiles",
         "run several iterations of a sequential loop on some rows, then on the next ones",
         "tc/poly/time_tiles.py",
         _time_tiles,
-        show,
-        same_program,
     )
 
 
 def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
     """The passes over programs, on a backend's own kind of state."""
 
-    def judged(name: str, does: str, file: str, run: Callable[[P], P]) -> Pass[P]:
-        return Pass(name, does, file, run, show, same_program)
-
     return (
-        judged(
+        _judged(
             "restrict",
             "move conditions of reductions into their iteration domains",
             "tc/transforms/program/guards.py",
             _restrict,
         ),
-        judged(
+        _judged(
             "phases",
             "split reductions over residues, one for each residue",
             "tc/transforms/program/phases.py",
             _phases,
         ),
-        judged(
+        _judged(
             "prefixes",
             "compute long prefix reductions in chunks",
             "tc/transforms/program/prefixes.py",
             _prefixes,
         ),
-        judged(
+        _judged(
             "divisors",
             "divide a sum once in place of each summand",
             "tc/transforms/program/divisors.py",
             _divisors,
         ),
-        judged(
+        _judged(
             "zero_points",
             "multiply narrow integers without their zero points, and correct the sums",
             "tc/transforms/program/zero_points.py",
             _zero_points,
         ),
-        judged(
+        _judged(
             "inline",
             "compute temporaries where they are read, where that is cheaper",
             "tc/transforms/program/inline.py",
             _inline,
         ),
-        judged(
+        _judged(
             "materialize",
             "compute operands once, before they are read, where that is cheaper",
             "tc/transforms/program/materialize.py",
             _materialize,
         ),
-        judged(
+        _judged(
             "columns",
             "copy columns that many rows read, in sequential loops",
             "tc/transforms/program/columns.py",
             _columns,
         ),
-        judged(
+        _judged(
             "conditions",
             "remove conditions that hold at all points of a domain, or at none",
             "tc/poly/conditions.py",
             _conditions,
         ),
-        judged(
+        _judged(
             "collapse",
             "merge dimensions that always go together",
             "tc/transforms/program/collapse.py",
             _collapse,
         ),
-        judged(
+        _judged(
             "interchange",
             "order the loops of reductions as what they read lies in memory",
             "tc/transforms/program/interchange.py",

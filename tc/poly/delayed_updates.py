@@ -52,7 +52,13 @@ from tc.poly.context import GaveUp, given_up_after, isl_context
 from tc.poly.dependences import conflicts
 from tc.poly.scop import Domains, Scop, Statement, build
 from tc.transforms.program.segments import in_domains
-from tc.transforms.program.stages import range_between, stage_at
+from tc.transforms.program.stages import (
+    in_place_of,
+    iterations_of_block,
+    names_of,
+    range_between,
+    stage_at,
+)
 
 _OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
 
@@ -202,7 +208,7 @@ def _later(s: Statement, other: Statement, depth: int, size: int) -> Iterator[is
     """Instances of `s`, and those of `other` in their block that share an element and must come later.  The
     counter of the loop is dimension `depth`."""
     same_block = _blocks(s, depth, size).apply_range(_blocks(other, depth, size).reverse())
-    counters = [_counter(x, depth) for x in (s, other)]
+    counters = [x.coordinates([depth]) for x in (s, other)]
     after = counters[0].apply_range(isl.Map.lex_lt(counters[0].range().get_space()))
     after = after.apply_range(counters[1].reverse())
     at_once = counters[0].apply_range(counters[1].reverse())
@@ -215,12 +221,6 @@ def _later(s: Statement, other: Statement, depth: int, size: int) -> Iterator[is
         if s.index < other.index or (s is other and a.kind == "read" and b.kind == "write"):
             later = later.union(at_once)
         yield relation.intersect(same_block).intersect(later)
-
-
-def _counter(s: Statement, depth: int) -> isl.Map:
-    local = isl.LocalSpace.from_space(s.domain.get_space())
-    value = isl.Aff.var_on_domain(local, SET, depth)
-    return isl.Map.from_aff(value).intersect_domain(s.domain)
 
 
 def _blocks(s: Statement, depth: int, size: int) -> isl.Map:
@@ -270,13 +270,10 @@ def _blocked(
 ) -> Program:
     """The program with a loop in blocks of `size` iterations, after which the updates `found` are made."""
     assert isinstance(loop.trips, IntImm)
-    taken = {n for s in program.stages for n in (*s.domain.names, *(x.name for x in s.loops))}
+    taken = names_of(program)
     names = {s.name for s in program.stages}
     block = Loop(fresh(f"{loop.name}_block", taken), IntImm(-(-loop.trips.value // size)))
-    start = Mul(Variable(block.name), IntImm(size))
-    trips = simplify(Min(Sub(loop.trips, start), IntImm(size)), exact=True)
-    inner = Loop(loop.name, trips)
-    counter: dict[str, Expr] = {loop.name: Add(start, Variable(loop.name))}
+    inner, start, counter = iterations_of_block(loop, block.name, size)
     updates = {u.stage.name: u for u in found}
     now: list[Stage] = []
     afterwards: list[Stage] = []
@@ -292,7 +289,7 @@ def _blocked(
             now.append(replace(stage_at(replace(s, name=name, domain=domain), counter), loops=loops))
         name = fresh(f"{s.name}_block", names)
         names.add(name)
-        summed = IterVar(fresh(f"{loop.name}_sum", taken), Range(start, trips), "reduction")
+        summed = IterVar(fresh(f"{loop.name}_sum", taken), Range(start, inner.trips), "reduction")
         taken.add(summed.name)
         waiting = {v.name for v in updates[s.name].waiting}
         pure = tuple(
@@ -301,10 +298,7 @@ def _blocked(
         late = replace(s, name=name, domain=Domain((*pure, summed), s.domain.conditions))
         late = stage_at(late, {loop.name: Variable(summed.name)})
         afterwards.append(replace(late, loops=loops[:-1]))
-    rest = list(program.stages)
-    first = rest.index(stages[0])
-    rest[first : first + len(stages)] = [*now, *afterwards]
-    return replace(program, stages=tuple(rest))
+    return in_place_of(program, stages, [*now, *afterwards])
 
 
 def _at_once(u: Update, loop: Loop, start: Expr, size: int) -> Iterator[Domain]:

@@ -6,7 +6,7 @@ in the source, so a buffer with a lower bound of 1 has no element 0.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Literal
@@ -64,6 +64,16 @@ class Statement:
     @property
     def write(self) -> Access:
         return self.accesses[-1]
+
+    def coordinates(self, dims: Sequence[int]) -> isl.Map:
+        """The relation from instances to the values of some of their variables, by number."""
+        space = self.domain.get_space()
+        local = isl.LocalSpace.from_space(space)
+        affs = isl.AffList.alloc(self.domain.get_ctx(), len(dims))
+        for d in dims:
+            affs = affs.add(isl.Aff.var_on_domain(local, SET, d))
+        out = space.from_domain().add_dims(OUT, len(dims))
+        return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(out, affs)).intersect_domain(self.domain)
 
     @property
     def reads(self) -> tuple[Access, ...]:

@@ -38,12 +38,18 @@ from tc.ir.expr import (
 )
 from tc.ir.program import Domain, IterVar, Loop, Program, Stage, fresh
 from tc.ir.simplify import simplify
-from tc.poly.affine import OUT, SET
+from tc.poly.affine import SET
 from tc.poly.context import GaveUp, given_up_after, isl_context
 from tc.poly.dependences import conflicts
-from tc.poly.scop import Scop, Statement, build
+from tc.poly.scop import Scop, build
 from tc.transforms.program.segments import in_domains
-from tc.transforms.program.stages import range_between, stage_at
+from tc.transforms.program.stages import (
+    in_place_of,
+    iterations_of_block,
+    names_of,
+    range_between,
+    stage_at,
+)
 
 _OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
 _MOST_SKEW = 32
@@ -173,7 +179,9 @@ def _distances(
 ) -> Iterator[tuple[tuple[int, int, int], int]]:
     """For two statements, and 0 for one iteration or 1 for several, the least distance along rows of the
     dependences from the first to the second."""
-    places = [_place(s, r.row, depth) for s, r in zip(scop.statements, rows, strict=True)]
+    rows_at = [s.stage.domain.names.index(r.row.name) for s, r in zip(scop.statements, rows, strict=True)]
+    # The counters of the loops, and the row.
+    places = [s.coordinates([*range(depth + 1), k]) for s, k in zip(scop.statements, rows_at, strict=True)]
     for s in scop.statements:
         for other in scop.statements:
             to_place, from_place = places[other.index], places[s.index].reverse()
@@ -190,18 +198,6 @@ def _distances(
                         raise _Refused
                 elif ends:
                     yield (s.index, other.index, several), min(ends)
-
-
-def _place(s: Statement, row: IterVar, depth: int) -> isl.Map:
-    """From instances to the counters of the loops and the row."""
-    space = s.domain.get_space()
-    local = isl.LocalSpace.from_space(space)
-    at = [*range(depth + 1), s.stage.domain.names.index(row.name)]
-    affs = isl.AffList.alloc(s.domain.get_ctx(), len(at))
-    for d in at:
-        affs = affs.add(isl.Aff.var_on_domain(local, SET, d))
-    out = space.from_domain().add_dims(OUT, len(at))
-    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(out, affs)).intersect_domain(s.domain)
 
 
 def _least(delta: isl.Set, depth: int, several: int) -> int | None:
@@ -240,15 +236,12 @@ def _solved(count: int, least: Mapping[tuple[int, int, int], int], skew: int) ->
 
 def _tiled(program: Program, stages: Sequence[Stage], found: Skewed, tile: TimeTile) -> Program:
     loop = found.loop
-    taken = {n for s in program.stages for n in (*s.domain.names, *(x.name for x in s.loops))}
-    taken |= {*program.sizes, *(s.name for s in program.scalars)}
+    taken = names_of(program)
     iterations = min(tile.iterations, found.trips)
     block = Loop(fresh(f"{loop.name}_block", taken), IntImm(-(-found.trips // iterations)))
     length = found.end - found.low + found.skew * (iterations - 1)
     step = Loop(fresh(f"{loop.name}_tile", taken), IntImm(-(-length // tile.rows)))
-    start = Mul(Variable(block.name), IntImm(iterations))
-    inner = Loop(loop.name, simplify(Min(Sub(loop.trips, start), IntImm(iterations)), exact=True))
-    counter: dict[str, Expr] = {loop.name: Add(start, Variable(loop.name))}
+    inner, _, counter = iterations_of_block(loop, block.name, iterations)
     made: list[Stage] = []
     for r, shift in zip(found.stages, found.shifts, strict=True):
         first = Add(Mul(Variable(step.name), IntImm(tile.rows)), IntImm(found.low - shift))
@@ -260,7 +253,4 @@ def _tiled(program: Program, stages: Sequence[Stage], found: Skewed, tile: TimeT
         ranged = tuple(cut if v.name == cut.name else v for v in s.domain.vars)
         domain = Domain(ranged, s.domain.conditions)
         made.append(replace(s, domain=domain, loops=(*s.loops[:-1], block, step, inner)))
-    rest = list(program.stages)
-    at = rest.index(stages[0])
-    rest[at : at + len(stages)] = made
-    return replace(program, stages=tuple(rest))
+    return in_place_of(program, stages, made)

@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tc.codegen.llvm_expr import power_of_two
+from tc.dtypes import DType
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import (
     EQ,
@@ -175,11 +176,13 @@ def _own_instructions(e: Expr, lanes: int) -> tuple[float, Sequence[Expr]]:
     return own, children(e)
 
 
-def _parts(body: Expr, lanes: int, stage: Stage, axes: Mapping[str, str]) -> tuple[Part, ...]:
-    """The instructions of a statement, grouped by the axes that they depend on."""
+def _parts(
+    body: Expr, types: Sequence[DType], lanes: int, stage: Stage, axes: Mapping[str, str]
+) -> tuple[Part, ...]:
+    """The instructions of a statement, grouped by the axes that they depend on.  `types` are those of its
+    reads in packs."""
     found: dict[tuple[frozenset[str], int | None], float] = {}
     numbers = {e: i for i, e in enumerate(loads(body))}
-    types = packed_types(body)
 
     def add(key: tuple[frozenset[str], int | None], operations: float) -> None:
         found[key] = found.get(key, 0.0) + operations
@@ -250,7 +253,7 @@ def work_of(
             )
             number += a.kind == "read"
         lanes = machine.isa.lanes(4)
-        parts = _parts(bodies[name], lanes, s.stage, axes)
+        parts = _parts(bodies[name], types, lanes, s.stage, axes)
         update = s.stage.op is not None
         choices = [e for e in walk(bodies[name]) if isinstance(e, IfThenElse | Select)]
         conditions = [e.condition for e in choices if not padding(e)]

@@ -1,12 +1,12 @@
-"""Stages with other values of variables."""
+"""Stages with other values of variables, and programs with other stages."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from tc.ir.expr import Expr, Sub, substitute
-from tc.ir.program import Domain, Range, Stage
+from tc.ir.expr import Add, Expr, IntImm, Min, Mul, Sub, Variable, substitute
+from tc.ir.program import Domain, Loop, Program, Range, Stage
 from tc.ir.simplify import simplify
 
 
@@ -29,3 +29,25 @@ def range_between(low: Expr, end: Expr) -> Range:
     """The range from `low` on, before `end`."""
     low = simplify(low, exact=True)
     return Range(low, simplify(Sub(end, low), exact=True))
+
+
+def names_of(program: Program) -> set[str]:
+    """The names of sizes, scalars, counters and variables."""
+    names = {*program.sizes, *(s.name for s in program.scalars)}
+    return names | {n for s in program.stages for n in (*s.domain.names, *(x.name for x in s.loops))}
+
+
+def in_place_of(program: Program, stages: Sequence[Stage], made: Sequence[Stage]) -> Program:
+    """The program with others in place of some consecutive stages."""
+    rest = list(program.stages)
+    first = rest.index(stages[0])
+    rest[first : first + len(stages)] = made
+    return replace(program, stages=tuple(rest))
+
+
+def iterations_of_block(loop: Loop, block: str, size: int) -> tuple[Loop, Expr, Mapping[str, Expr]]:
+    """A loop of constant length within blocks of `size` iterations that `block` counts: as a loop over those
+    of a block, the first one of a block, and what the counter of the loop is by that of the new one."""
+    start = Mul(Variable(block), IntImm(size))
+    trips = simplify(Min(Sub(loop.trips, start), IntImm(size)), exact=True)
+    return Loop(loop.name, trips), start, {loop.name: Add(start, Variable(loop.name))}

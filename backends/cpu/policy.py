@@ -9,13 +9,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from tc.dtypes import DType
 from tc.ir.evaluate import bytes_of, evaluate
 from tc.ir.expr import Call, Expr, IfThenElse, IntImm, inline_lets, variables, walk
-from tc.ir.program import Buffer, Program, Stage
+from tc.ir.program import Buffer, Loop, Program, Stage
 from tc.options import Options
 from tc.pipeline.program import ProgramPolicy
 from tc.poly.delayed_updates import Update
 from tc.poly.fusion.fusion import Counts, FusionPolicy, Group, Proposal
 from tc.poly.scop import Access, Scop
-from tc.poly.time_tiles import Choice, Skewed, TimeTile, moves
+from tc.poly.time_tiles import Choice, RowStage, Skewed, TimeTile, Worth, moves
 from tc.transforms.program.columns import Column
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
@@ -39,6 +39,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         phases=True,
         delay=delay(machine),
         time_tile=time_tile(machine),
+        worth_tiles=worth_tiles(machine),
     )
 
 
@@ -66,17 +67,25 @@ def delay(machine: Machine) -> Callable[[Program, Update], int]:
 _ITERATIONS = 16  # of a tile at most; with more, what is read from memory is no longer what takes the time
 
 
+def worth_tiles(machine: Machine) -> Worth:
+    """Whether to tile a sequential loop (`tc.poly.time_tiles`): the last cache does not hold what its
+    iterations pass on."""
+
+    def worth(program: Program, loop: Loop, rows: Sequence[RowStage]) -> bool:
+        if not all(map(_is_sized, program.buffers)):
+            return False
+        state, _, fixed = _bytes_of_iteration(program, loop, rows)
+        return state + fixed > machine.l3 and fixed <= machine.l2 // 4
+
+    return worth
+
+
 def time_tile(machine: Machine) -> Choice:
-    """Iterations and rows of a tile of a sequential loop (`tc.poly.time_tiles`), where what its statements
-    read and write does not fit into the last cache.  The rows of a tile and those by which its last iteration
+    """Iterations and rows of a tile of such a loop.  The rows of a tile and those by which its last iteration
     is behind take half of the second caches, and the former at least half of that."""
 
     def tile(program: Program, found: Skewed) -> TimeTile | None:
-        if not all(map(_is_sized, program.buffers)):
-            return None
-        state, streams, fixed = _bytes_of_iteration(program, found)
-        if state + fixed <= machine.l3 or fixed > machine.l2 // 4:
-            return None
+        state, streams, _ = _bytes_of_iteration(program, found.loop, found.stages)
         most = (found.end - found.low) * machine.cores * machine.l2 // (2 * (state + streams))
         if not found.skew:
             return TimeTile(found.trips, most)
@@ -91,15 +100,15 @@ def _is_sized(buffer: Buffer) -> bool:
     return all(isinstance(r.extent, IntImm) for r in buffer.box)
 
 
-def _bytes_of_iteration(program: Program, found: Skewed) -> tuple[int, int, int]:
+def _bytes_of_iteration(program: Program, loop: Loop, rows: Sequence[RowStage]) -> tuple[int, int, int]:
     """The bytes that an iteration of a loop reads and writes: of arrays with a dimension for its rows, those
     that other iterations touch and those that are its own; and of other arrays."""
     sizes: dict[str, tuple[int, int]] = {}
-    for r in found.stages:
+    for r in rows:
         own = (r.stage.func, r.stage.args)
         for name, subscripts in (own, *((c.name, c.args) for c in r.stage.calls)):
             buffer = program.buffer(program.func_buffers.get(name, name))
-            moving = [moves(a, r.stage, found.loop) for a in subscripts]
+            moving = [moves(a, r.stage, loop) for a in subscripts]
             extents = zip(moving, buffer.box, strict=True)
             size = buffer.dtype.itemsize * math.prod(evaluate(x.extent, {}) for m, x in extents if not m)
             along = any(r.row.name in variables(a) for a in subscripts)

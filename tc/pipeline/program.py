@@ -65,7 +65,7 @@ class ProgramPolicy:
     over residues are split.  `interchange`: reductions are reordered always, or only where operands were
     materialized, which are then read as they lie.
     `delay` has the iterations of a block after which an update is summed, 0 for none.  `time_tile` has the
-    iterations and rows of a tile of a sequential loop, None for none.
+    iterations and rows of a tile of a sequential loop, None for none, of loops that are `worth_tiles`.
     `constant_temporaries`: new ones have constant sizes, as those of a part of a program with loops must.
     """
 
@@ -79,6 +79,7 @@ class ProgramPolicy:
     constant_temporaries: bool = False
     delay: delayed_updates.Block | None = None
     time_tile: time_tiles.Choice | None = None
+    worth_tiles: time_tiles.Worth | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,9 +154,9 @@ def _delay(state: P) -> P:
 
 
 def _time_tiles(state: P) -> P:
-    if state.policy.time_tile is None:
+    if state.policy.time_tile is None or state.policy.worth_tiles is None:
         return state
-    program, names = time_tiles.tile_time(state.program, state.policy.time_tile)
+    program, names = time_tiles.tile_time(state.program, state.policy.time_tile, state.policy.worth_tiles)
     return replace(state, program=program, time_tiled=names)
 
 

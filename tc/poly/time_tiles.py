@@ -97,11 +97,14 @@ class TimeTile:
 
 
 Choice = Callable[[Program, Skewed], TimeTile | None]
+Worth = Callable[[Program, Loop, Sequence[RowStage]], bool]
 
 
-def tile_time(program: Program, choose: Choice) -> tuple[Program, tuple[str, ...]]:
+def tile_time(
+    program: Program, choose: Choice, worth: Worth = lambda program, loop, rows: True
+) -> tuple[Program, tuple[str, ...]]:
     """`program` with the loops that `choose` wants tiled, and their names.  A loop is tiled along the first
-    dimension for which it does."""
+    dimension for which it does.  What is not `worth` it costs no look at dependences."""
     tiled: list[str] = []
     for loop in program.loops:
         stages = [s for s in program.stages if loop in s.loops]
@@ -109,8 +112,10 @@ def tile_time(program: Program, choose: Choice) -> tuple[Program, tuple[str, ...
             continue
         for dimension in range(min(len(s.args) for s in stages)):
             rows = _rows(stages, loop, dimension)
-            shifts = None if rows is None else _shifts(program, rows, loop)
-            if rows is None or shifts is None:
+            if rows is None or not worth(program, loop, rows):
+                continue
+            shifts = _shifts(program, rows, loop)
+            if shifts is None:
                 continue
             found = Skewed(loop, tuple(rows), *shifts, loop.trips.value)
             tile = choose(program, found)

@@ -35,10 +35,11 @@ from tc.errors import (
 )
 
 if TYPE_CHECKING:
-    from tc.api import Compiled, Kernel, Range, backends, compile, define, interpret, synchronize
+    from tc.api import Compiled, Kernel, Range, backends, compile, interpret, synchronize
     from tc.autodiff import grad, jvp, vmap
     from tc.bundle import Bundle, load
     from tc.interop.fx.backend import explain
+    from tc.namespace import define
     from tc.options import Options
     from tc.tuner import tune
 
@@ -46,7 +47,7 @@ __version__ = "0.1.0"
 
 _LAZY = {
     "compile": "tc.warm_start.start",
-    "define": "tc.api",
+    "define": "tc.namespace",
     "interpret": "tc.api",
     "grad": "tc.autodiff",
     "jvp": "tc.autodiff",

@@ -1,4 +1,4 @@
-"""The public interface: compile, define, interpret, backends."""
+"""The public interface: compile, interpret, backends."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from tc import interpreter
 from tc.cache.memory import CompileCache
 from tc.dtypes import DType
-from tc.errors import ArgumentError, DTypeError, Error, PreconditionError, Source, did_you_mean
+from tc.errors import ArgumentError, DTypeError, Error, PreconditionError, Source
 from tc.generic_kernel import GenericKernel, binding_of
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
@@ -34,6 +34,7 @@ from tc.runtime import dispatch
 from tc.runtime.arrays import numpy_dtype
 from tc.support.float_mode import standard
 from tc.support.reproducer import reporting
+from tc.warm_start.card import Place
 from tc.warm_start.start import compile
 
 _FRONTS: CompileCache[Front] = CompileCache(256)
@@ -45,7 +46,6 @@ __all__ = [
     "backends",
     "compile",
     "compile_source",
-    "define",
     "interpret",
     "synchronize",
 ]
@@ -61,9 +61,11 @@ def compile_checked(
     lang: str,
     dynamic: Dynamic,
     types: Mapping[str, str] | None,
-    stacklevel: int,
+    stacklevel: int | None,
+    card: str | None = None,
 ) -> Kernel:
-    """`compile`, by the compiler; warnings are of the caller `stacklevel` frames up."""
+    """`compile`, by the compiler; warnings are of the caller `stacklevel` frames up, and without that there
+    are none of the source.  `card` is the name of the card that its calls are recorded on."""
     _expect("the source", src, str, "pass a str, or path.read_text()")
     asked: Any = [] if sizes is None else sizes
     listed = isinstance(asked, (list, tuple))
@@ -78,6 +80,7 @@ def compile_checked(
     kernel = compile_source(
         source, backend, entry, options, checks, lang, stacklevel=stacklevel, dynamic=dynamic, types=types
     )
+    kernel.card = None if card is None else Place(card, instance=isinstance(kernel, OpenKernel))
     for given in several:
         if isinstance(kernel, GenericKernel):
             raise _open_types(kernel, "sizes=")
@@ -111,11 +114,12 @@ def compile_source(
     options: Options | Mapping[str, Any] | None = None,
     checks: str = "safe",
     lang: str = "tc",
-    stacklevel: int = 2,
+    stacklevel: int | None = 2,
     dynamic: Dynamic = (),
     types: Mapping[str, str] | None = None,
 ) -> Kernel:
-    """`compile` for a source that knows its name, which diagnostics then show."""
+    """`compile` for a source that knows its name, which diagnostics then show.  Without a `stacklevel` there
+    are no warnings of the source."""
     for what, value in (("backend", backend), ("entry", entry)):
         if value is not None:
             _expect(what, value, str, f"pass a name, or None: {what} is then chosen")
@@ -134,10 +138,11 @@ def compile_source(
     if backend is not None:
         get(backend, run=False)
 
-    def make(known: Known, stacklevel: int = 4) -> Kernel:
+    def make(known: Known, stacklevel: int | None = 4) -> Kernel:
         front = checked_front(source, entry, lang, known)
-        for w in front.warnings:
-            python_warnings.warn(w, stacklevel=stacklevel + 1)
+        if stacklevel is not None:
+            for w in front.warnings:
+                python_warnings.warn(w, stacklevel=stacklevel + 1)
         return Kernel(front, backend, options, checks, dynamic)
 
     recipe = (source, backend, entry, options, checks, lang, dynamic)
@@ -264,40 +269,6 @@ def synchronize() -> None:
 def backends() -> dict[str, Availability]:
     """Every installed backend and whether it can run here, with the remedy where it cannot."""
     return {name: availability(name) for name in backend_names()}
-
-
-class Namespace:
-    """The defs of a source as attributes, each compiled at first use."""
-
-    def __init__(self, src: str, **options: Any) -> None:
-        self._src = src
-        self._options = options
-        self._names = tuple(d.name for d in parse(src).defs)
-        self._kernels: dict[str, Kernel] = {}
-
-    def __getattr__(self, name: str) -> Kernel:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return self[name]
-
-    def __getitem__(self, name: str) -> Kernel:
-        if name not in self._names:
-            near = did_you_mean(name, self._names)
-            raise AttributeError(f"the source has no def '{name}'" + (f"; {near}" if near else ""))
-        if name not in self._kernels:
-            self._kernels[name] = compile(self._src, entry=name, **self._options)
-        return self._kernels[name]
-
-    def __dir__(self) -> list[str]:
-        return list(self._names)
-
-    def __repr__(self) -> str:
-        return f"<tc.define: {', '.join(self._names)}>"
-
-
-def define(src: str, backend: str | None = None, **options: Any) -> Namespace:
-    """Every def of a source as an attribute, compiled at first use; `ns["2LUT"]` for other names."""
-    return Namespace(src, backend=backend, **options)
 
 
 @standard

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tc.errors import ArgumentError, PerformanceNotice, Span, warn
+from tc.errors import ArgumentError, PerformanceNotice, Span, Warning, warn
 from tc.ir.empty_ranges import empty_ranges
 from tc.ir.lines import Lines, split
 from tc.ir.program import Program
@@ -49,17 +49,22 @@ class Compiled:
         at = ", ".join(f"{n} = {v}" for n, v in {**self.sizes, **self.scalars}.items())
         return f"<tc.Compiled {self.kernel.name}{f' for {at}' if at else ''} on {self.backend}>"
 
+    def warnings(self) -> Iterator[Warning]:
+        """What a user might not expect of it."""
+        # In SaC an empty generator is nothing unusual.
+        if self.kernel.front.lang == "tc":
+            yield from empty_ranges(self.program, self.sizes)
+        for text in self.compiled.notices:
+            yield PerformanceNotice(f"{self.kernel.name} on {self.backend}: {text}")
+
     def announce(self) -> None:
-        """Log that it was made, and warn of what a user might not expect of it."""
+        """Log that it was made, and issue its warnings."""
         name = self.kernel.name
         at = ", ".join(f"{n} = {v}" for n, v in {**self.sizes, **self.scalars}.items())
         how = "loaded from disk" if self.restored else f"compiled in {sum(self.seconds.values()):.3f} s"
         _LOG.debug("%s for %s on %s: %s", name, at or "no sizes", self.backend, how)
-        # In SaC an empty generator is nothing unusual.
-        for empty in empty_ranges(self.program, self.sizes) if self.kernel.front.lang == "tc" else ():
-            warn(empty, stacklevel=None)
-        for text in self.compiled.notices:
-            warn(PerformanceNotice(f"{name} on {self.backend}: {text}"), stacklevel=None)
+        for w in self.warnings():
+            warn(w, stacklevel=None)
 
     @property
     def inout(self) -> frozenset[str]:

@@ -45,6 +45,10 @@ class GenericKernel(OpenKernel):
         """The types of its variables from their names."""
         return binding_from(self.definition, types)
 
+    def decided_by_arrays(self, known: Known) -> bool:
+        arrays = {p.type.variable for p in self.definition.params if p.type.dims}
+        return all(v.name in arrays for v in self.variables)
+
     def how(self) -> str:
         given = ", ".join(f'{v.name}="float"' for v in self.variables)
         return f"at({given})"

@@ -46,6 +46,7 @@ from tc.support.float_mode import standard
 from tc.support.garbage import uncollected
 from tc.support.reproducer import reporting
 from tc.support.settings import dump_directory
+from tc.warm_start.card import Place
 from tc.warm_start.record import record
 
 _LOG = logging.getLogger("tc")
@@ -111,7 +112,7 @@ class Kernel(KernelTools, KernelDevices):
         self._ready: dict[Hashable, Ready] = {}
         self._lock = locks.lock()
         self._tuned = TunedOptions(front, self._options)
-        self._card: str | None = None  # of the call of `tc.compile` that made it
+        self.card: Place | None = None  # of the call of `tc.compile` that made it
         self._integers: dict[tuple[int, ...], Callable[[Mapping[str, int]], Integers]] = {}
         self.name = front.checked.name
         self.source = front.source.text
@@ -435,11 +436,11 @@ class Kernel(KernelTools, KernelDevices):
         return value
 
     def _remember(self, compiled: Compiled, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Put a kernel on the card that a new process looks for, which issues no warnings of the source."""
-        if self._card is not None and not self.warnings:
+        """Put a kernel on the card that a new process looks for."""
+        if self.card is not None:
             integers = dict(compiled.variant.integers)
             spec = dispatch.call_spec(self._signature, integers, shapes, compiled.scalars, compiled.inout)
-            record(self._card, compiled, spec)
+            record(self.card, compiled, spec)
 
     @standard
     def ready(

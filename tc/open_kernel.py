@@ -7,11 +7,14 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
+from tc.dtypes import BY_NAME
 from tc.errors import ArgumentError, Source
 from tc.kernel import Kernel
 from tc.lang.notations import Known
 from tc.range_table import RangeTable
 from tc.support import locks
+from tc.warm_start.card import Known as KnownByName
+from tc.warm_start.card import Place
 
 Make = Callable[[Known], Kernel]
 
@@ -26,12 +29,18 @@ class OpenKernel:
         self._kernels: dict[Known, Kernel] = {}
         self._lock = locks.lock()
         self.recipe: tuple[Any, ...] = ()  # what it is compiled from, to travel
+        self.card: Place | None = None  # of the call of `tc.compile` that made it
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self.kernel_for(*args, **kwargs)(*args, **kwargs)
 
     def kernel_for(self, *args: Any, **kwargs: Any) -> Kernel:
         """The kernel that a call with these arguments runs."""
+        raise NotImplementedError
+
+    def decided_by_arrays(self, known: Known) -> bool:
+        """Whether arrays, not numbers, say what was open; only then does the type of an argument tell the
+        instance."""
         raise NotImplementedError
 
     def how(self) -> str:
@@ -51,6 +60,10 @@ class OpenKernel:
         """The kernel of what was open, as `kernels` names it."""
         return self._kernel(known)
 
+    def named(self, known: KnownByName) -> Kernel:
+        """The same, with types by name."""
+        return self._kernel(tuple((n, rank, BY_NAME[t]) for n, rank, t in known))
+
     @property
     def kernels(self) -> Mapping[Known, Kernel]:
         """The kernels so far, by what was open."""
@@ -62,6 +75,8 @@ class OpenKernel:
             if known in self._kernels:
                 return self._kernels[known]
         made = self._make(known)
+        if self.decided_by_arrays(known):
+            made.card = self.card
         with self._lock:
             return self._kernels.setdefault(known, made)
 

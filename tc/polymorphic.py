@@ -9,6 +9,7 @@ import numpy as np
 from tc.dtypes import BOOL, FLOAT64, INT32, INT64, DType
 from tc.errors import ArgumentError, Source
 from tc.kernel import Kernel
+from tc.lang.notations import Known
 from tc.lang.sac.program import Parameter
 from tc.open_kernel import Make, OpenKernel
 from tc.runtime import arrays
@@ -104,6 +105,10 @@ class PolymorphicKernel(OpenKernel):
                 help="it has " + ", ".join(p.name for p in self._parameters),
             )
         return self._kernel(tuple(known))
+
+    def decided_by_arrays(self, known: Known) -> bool:
+        ranks = {name: rank for name, rank, _ in known}
+        return all(ranks[p.name] for p in self._parameters if p.rank is None or p.dtype is None)
 
     def how(self) -> str:
         return f"at({', '.join(f'{p.name}=2' for p in self._parameters)})"

@@ -178,7 +178,7 @@ class Operator:
     def kernel(self, dtype: str = "float32", variant: str | None = None, **options: Any) -> Kernel:
         """The kernel for arrays of an element type, of the first def or of the one that `variant` names.
         Options as in `tc.compile`."""
-        from tc.api import compile
+        from tc.warm_start.start import compile
 
         chosen = variant or next(iter(self.variants))
         with quiet():

@@ -1,32 +1,30 @@
 """Cards: the calls of a kernel that a new process can make at once, in the store of compiled kernels.
 
-A card belongs to a call of `tc.compile`.  Its key says all that machine code depends on: the arguments, the
-sources and versions of what compiles, and the processor.  Where one of these cannot be told without the
-compiler there is no card.
+A card belongs to a call of `tc.compile`, whose name `tc.warm_start.key` makes.
 """
 
 from __future__ import annotations
 
-import json
-import os
-import platform
-import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
-from tc import __version__, _native
 from tc.cache import disk
 from tc.runtime.call_spec import CallSpec
-from tc.support import settings
+from tc.warm_start.warnings import SavedWarning
 
 _MOST = 16  # calls of a card
-_BACKENDS = (None, "cpu")  # those whose code `tc._native.MachineCode` loads, and what chooses among backends
-_PACKAGES = ("islpy", "llvmlite", "halide", "lark")  # besides tc, what compiles
-_OF_THE_MOMENT = ("processor", "cpu MHz", "bogomips", "BogoMIPS", "core id", "apicid", "initial apicid")
+
+Known = tuple[tuple[str, int, str], ...]
+
+
+@dataclass(frozen=True)
+class Place:
+    """The name of a card.  With `instance` its calls are of instances of a kernel that leaves types or ranks
+    open."""
+
+    name: str
+    instance: bool = False
 
 
 @dataclass(frozen=True)
@@ -34,8 +32,10 @@ class SavedCall:
     """A kernel and the exact arguments that it is for.
 
     `sizes`, `scalars`, `integers` (types of arrays that came in another integer type than declared) and
-    `given` (results that start from the caller's buffer) are those of `tc.kernel.Kernel.ready`.  `code` is an
-    object file, `function` the name of the kernel in it; `workspace` is in bytes.
+    `given` (results that start from the caller's buffer) are those of `tc.kernel.Kernel.ready`; `dynamic`
+    are the values of its dynamic sizes.  `known` says which instance it is of a kernel that leaves types or
+    ranks open.  `warnings` are issued at the first such call.  `code` is an object file, `function` the name
+    of the kernel in it; `workspace` is in bytes.
     """
 
     spec: CallSpec
@@ -43,50 +43,59 @@ class SavedCall:
     release_gil: bool
     sizes: Mapping[str, int]
     scalars: Mapping[str, int]
+    dynamic: tuple[int, ...]
     integers: Mapping[str, str]
     given: tuple[str, ...]
+    known: Known
+    warnings: tuple[SavedWarning, ...]
     function: str
     code: bytes = field(repr=False)
 
 
-def key(source: object, backend: object, **arguments: Any) -> str | None:
-    """The name of the card of a call of `tc.compile`; None where there can be none: another backend, dynamic
-    sizes, an argument that JSON has not, a setting that looks at compiles, another system than Linux."""
-    if not isinstance(source, str) or backend not in _BACKENDS or arguments["dynamic"] or not _wanted():
-        return None
-    try:
-        text = json.dumps(arguments, sort_keys=True, allow_nan=False)
-    except (TypeError, ValueError):
-        return None
-    here = _environment()
-    return None if here is None else disk.digest("card", here, _records(), source, str(backend), text)
+@dataclass(frozen=True)
+class Card:
+    """The calls of a kernel, those made last in front, and what `tc.compile` warns of.  `open`: the kernel
+    leaves types or ranks open."""
+
+    open: bool
+    warnings: tuple[SavedWarning, ...]
+    calls: tuple[SavedCall, ...]
 
 
-def read(name: str) -> tuple[SavedCall, ...]:
-    """The calls of a card; none where there is no card."""
+def read(name: str) -> Card | None:
+    """The card of this name, if there is one."""
     kept = disk.default()
     blob = None if kept is None else kept.get(name)
     if blob is None:
-        return ()
+        return None
     try:
         facts, codes = disk.unpack(blob)
-        return tuple(_call(f, codes) for f in facts["calls"])
+        calls = tuple(_call(f, codes) for f in facts["calls"])
+        return Card(bool(facts["open"]), _warnings(facts["warnings"]), calls) if calls else None
     except (ValueError, KeyError, TypeError, IndexError):
-        return ()
+        return None
 
 
-def add(name: str, call: SavedCall) -> None:
+def add(place: Place, warnings: tuple[SavedWarning, ...], call: SavedCall) -> None:
     """Put a call on a card, in front; the oldest one makes room."""
     kept = disk.default()
     if kept is None:
         return
-    calls = [call, *(c for c in read(name) if c.spec != call.spec)][:_MOST]
-    facts: list[dict[str, Any]] = []
-    at = 0
+    before = read(place.name)
+    others = before.calls if before is not None else ()
+    calls = [call, *(c for c in others if c.spec != call.spec)][:_MOST]
+    codes: dict[bytes, int] = {}  # calls at dynamic sizes have one
+    end = 0
     for c in calls:
-        facts.append(_facts(c, at))
-        at += len(c.code)
-    kept.put(name, disk.pack({"calls": facts}, b"".join(c.code for c in calls)))
+        if c.code not in codes:
+            codes[c.code] = end
+            end += len(c.code)
+    facts = {
+        "open": place.instance,
+        "warnings": [vars(w) for w in warnings],
+        "calls": [_facts(c, codes[c.code]) for c in calls],
+    }
+    kept.put(place.name, disk.pack(facts, b"".join(codes)))
 
 
 def _facts(c: SavedCall, at: int) -> dict[str, Any]:
@@ -101,8 +110,11 @@ def _facts(c: SavedCall, at: int) -> dict[str, Any]:
         "release_gil": c.release_gil,
         "sizes": dict(c.sizes),
         "scalars": dict(c.scalars),
+        "dynamic": c.dynamic,
         "integers": dict(c.integers),
         "given": c.given,
+        "known": c.known,
+        "warnings": [vars(w) for w in c.warnings],
         "function": c.function,
         "code": [at, len(c.code)],
     }
@@ -125,66 +137,15 @@ def _call(f: Mapping[str, Any], codes: bytes) -> SavedCall:
         f["release_gil"],
         f["sizes"],
         f["scalars"],
+        tuple(f["dynamic"]),
         f["integers"],
         tuple(f["given"]),
+        tuple((name, rank, dtype) for name, rank, dtype in f["known"]),
+        _warnings(f["warnings"]),
         f["function"],
         codes[at : at + length],
     )
 
 
-# ---- what machine code depends on
-
-
-def _wanted() -> bool:
-    """Whether the settings let kernels come from disk, and none of them looks at a compile."""
-    linux = sys.platform == "linux"
-    return linux and settings.cache() and not settings.verify() and settings.dump_directory() is None
-
-
-def _records() -> tuple[object, ...]:
-    """What options may be taken from, and how: the files of records as they are now."""
-    how, folder = os.environ.get("TC_TUNED", ""), settings.records_directory()
-    if how == "off" or not folder.is_dir():
-        return (how,)
-    return (how, *(_status(str(p)) for p in sorted(folder.iterdir())))
-
-
-@cache
-def _environment() -> str | None:
-    """A digest of what compiles here and for which processor; None where that cannot be told."""
-    backends = find_spec("tc_backends")
-    folders = (backends.submodule_search_locations if backends else None) or []
-    processor = _processor()
-    if not folders or not processor:
-        return None
-    sources = [disk.sources(Path(__file__).parent.parent), *(disk.sources(f) for f in folders)]
-    files = [_native.__file__, *(s.origin for s in map(find_spec, _PACKAGES) if s is not None)]
-    return disk.digest(
-        __version__,
-        sources,
-        [_status(f) for f in files],
-        sys.version_info[:2],
-        platform.machine(),
-        processor,
-        len(os.sched_getaffinity(0)),
-    )
-
-
-def _status(path: str | None) -> tuple[str, int, int]:
-    """A file with what changes when another version of it is installed."""
-    if path is None:
-        return "", 0, 0
-    found = os.stat(path)
-    return path, found.st_size, found.st_mtime_ns
-
-
-def _processor() -> str:
-    """What the system says of the first processor and its caches; empty if it does not."""
-    try:
-        with open("/proc/cpuinfo", "rb", buffering=0) as f:
-            first = f.read(8192).split(b"\n\n")[0].decode()
-        lines = [x for x in first.splitlines() if x.split(":")[0].strip() not in _OF_THE_MOMENT]
-        caches = sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*/size"))
-        return "\n".join([*lines, *(p.read_text() for p in caches)])
-    except (OSError, ValueError):
-        return ""
+def _warnings(facts: Sequence[Mapping[str, Any]]) -> tuple[SavedWarning, ...]:
+    return tuple(SavedWarning.of_facts(w) for w in facts)

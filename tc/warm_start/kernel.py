@@ -1,4 +1,4 @@
-"""A kernel that runs from its card, and becomes the whole kernel where that is not enough."""
+"""Kernels that run from their cards, and become whole kernels where that is not enough."""
 
 from __future__ import annotations
 
@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tc import _native
+from tc.errors import Source, warn
 from tc.runtime.symbols import address
 from tc.support import locks
 from tc.warm_start.card import SavedCall
+from tc.warm_start.warnings import SavedWarning
 
 Whole = Callable[[], Any]  # compiles the kernel, with what the card was made of
 
 _SET_CLASS = vars(object)["__class__"].__set__
+_KINDS = {0: "int", 1: "uint", 2: "float", 4: "bfloat", 5: "complex", 6: "bool"}  # as DLPack numbers them
 
 
 class ServedCall:
@@ -28,44 +31,58 @@ class ServedCall:
     def entry(self) -> _native.Entry:
         """What `tc._native` runs."""
         c = self.call
-        return c.spec.entry(self.code.address(c.function), c.workspace, c.release_gil, self)
+        at = self.code.address(c.function)
+        return c.spec.entry(at, c.workspace, c.release_gil, self, c.dynamic)
+
+
+class CardCalls:
+    """The calls of a card, which are loaded when they are made first."""
+
+    def __init__(self, name: str, source: str, calls: Sequence[SavedCall]) -> None:
+        self.name = name
+        self.source = Source(source)
+        self.rest = list(calls)
+        self._said: set[SavedWarning] = set()
+
+    def load(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], into: _native.Dispatcher) -> bool:
+        """Load what is not loaded yet of calls with such arguments; whether there was any.  Issues their
+        warnings."""
+        found = [c for c in self.rest if _matches(c, args, kwargs)]
+        loaded: list[SavedCall] = []
+        for call in found:
+            self.rest.remove(call)
+            try:
+                into._add(ServedCall(call).entry())
+            except (ValueError, KeyError, MemoryError):
+                continue
+            loaded.append(call)
+            log(f"{self.name} for {_at(call)} on cpu: from its card, nothing was compiled")
+        for w in (w for c in loaded for w in c.warnings):
+            if w not in self._said:
+                self._said.add(w)
+                warn(w.warning(self.source), stacklevel=None)
+        return bool(loaded)
 
 
 class WarmKernel(_native.Dispatcher):
     """Runs calls whose arguments have the types and shapes of one of its card.  Any other call, and whatever
     else is asked of it, turns it into the `tc.kernel.Kernel` that it stands for."""
 
-    def __init__(self, name: str, source: str, calls: Sequence[SavedCall], whole: Whole) -> None:
-        self.name = name
+    def __init__(self, source: str, calls: Sequence[SavedCall], whole: Whole) -> None:
+        self.name = calls[0].spec.name
         self.source = source
-        self._calls = list(calls)
+        self._card_calls = CardCalls(self.name, source, calls)
         self._whole = whole
         self._lock = locks.lock()
 
     # ---- calling
 
     def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if not self._loaded(args, kwargs):
+        with self._lock:
+            done = not _is_warm(self) or self._card_calls.load(args, kwargs, self)
+        if not done:
             self._become()
         return self(*args, **kwargs)
-
-    def _loaded(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        """Whether the card has calls with arrays of these shapes that were not loaded yet; they are now."""
-        found = False
-        with self._lock:
-            if not _is_warm(self):
-                return True
-            for call in list(self._calls):
-                if not _shaped(call, args, kwargs):
-                    continue
-                self._calls.remove(call)
-                try:
-                    self._add(ServedCall(call).entry())
-                except (ValueError, KeyError, MemoryError):
-                    continue
-                found = True
-                _log(f"{self.name} for {_at(call)} on cpu: from its card, nothing was compiled")
-        return found
 
     def _failed(self, owner: ServedCall, error: _native.ErrorRecord) -> Any:
         """The whole kernel says what the error record means."""
@@ -119,22 +136,36 @@ def _is_warm(kernel: object) -> bool:
     return type(kernel) is WarmKernel
 
 
-def _shaped(call: SavedCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-    """Whether the arguments are as many, and have the shapes, of a call; types are left to `tc._native`."""
+def _matches(call: SavedCall, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+    """Whether the arguments are as many as those of a call, its arrays have such types and shapes, and its
+    specialised scalars such values; all else is left to `tc._native`."""
     given = dict(zip(call.spec.parameters, args, strict=False)) | dict(kwargs)
-    for name, (kind, _, _, shape) in zip(call.spec.parameters, call.spec.inputs, strict=True):
+    for name, (kind, code, bits, wanted) in zip(call.spec.parameters, call.spec.inputs, strict=True):
         if name not in given:
             return False
-        if kind == "tensor" and tuple(getattr(given[name], "shape", ())) != shape:
+        if kind == "tensor" and not _is_array(given[name], wanted, _type_name(code, bits)):
+            return False
+        if kind == "scalar" and wanted is not None and given[name] != wanted:
             return False
     return True
+
+
+def _is_array(value: Any, shape: tuple[int, ...], dtype: str) -> bool:
+    """Of any library whose types have NumPy's names, PyTorch's with a prefix."""
+    named = str(getattr(value, "dtype", "")).removeprefix("torch.")
+    return named == dtype and tuple(getattr(value, "shape", ())) == shape
+
+
+def _type_name(code: int, bits: int) -> str:
+    kind = _KINDS.get(code, "")
+    return kind if kind == "bool" else f"{kind}{bits}"
 
 
 def _at(call: SavedCall) -> str:
     return ", ".join(f"{n} = {v}" for n, v in {**call.sizes, **call.scalars}.items()) or "no sizes"
 
 
-def _log(message: str) -> None:
+def log(message: str) -> None:
     """Nobody listens where nothing has imported `logging`, which takes its time."""
     logging = sys.modules.get("logging")
     if logging is not None:

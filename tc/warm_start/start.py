@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from tc.warm_start import card
+from tc.errors import Source, warn
+from tc.warm_start.key import key
 
 if TYPE_CHECKING:
     from tc.kernel import Kernel
@@ -46,7 +47,7 @@ def compile(
     Raises ParseError, SemanticError, RangeError, DTypeError; ArgumentError for the arguments of this
     function; BackendError for an unknown or unavailable backend.
     """
-    name = card.key(
+    name = key(
         src,
         backend,
         entry=entry,
@@ -58,18 +59,38 @@ def compile(
         types=types,
     )
 
-    def whole() -> Any:
-        made = import_module(_COMPILER).compile_checked(
-            src, backend, entry, sizes, options, checks, lang, dynamic, types, stacklevel=5
+    def whole(stacklevel: int | None = None) -> Any:
+        return import_module(_COMPILER).compile_checked(
+            src,
+            backend,
+            entry,
+            sizes,
+            options,
+            checks,
+            lang,
+            dynamic,
+            types,
+            stacklevel=stacklevel,
+            card=name,
         )
-        made._card = name
-        return made
 
-    if name is not None and _COMPILER not in sys.modules:
-        calls = card.read(name)
-        if calls:
-            from tc.warm_start.kernel import WarmKernel
+    kernel = None if name is None or _COMPILER in sys.modules else _from_card(name, src, whole)
+    return whole(stacklevel=5) if kernel is None else kernel
 
-            kernel: Any = WarmKernel(calls[0].spec.name, src, calls, whole)
-            return kernel
-    return whole()
+
+def _from_card(name: str, source: str, whole: Callable[[], Any]) -> Any:
+    """The kernel of a card of this name, if there is one; issues the warnings of its source."""
+    from tc.warm_start.card import read
+
+    found = read(name)
+    if found is None:
+        return None
+    for w in found.warnings:
+        warn(w.warning(Source(source)), stacklevel=None)
+    if found.open:
+        from tc.warm_start.open_kernel import WarmOpenKernel
+
+        return WarmOpenKernel(source, found.calls, whole)
+    from tc.warm_start.kernel import WarmKernel
+
+    return WarmKernel(source, found.calls, whole)

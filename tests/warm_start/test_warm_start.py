@@ -16,9 +16,14 @@ import numpy as np
 import pytest
 
 import tc
+from tc.api import compile_checked
 from tc.cache import disk
-from tc.warm_start import card
+from tc.generic_kernel import GenericKernel
+from tc.polymorphic import PolymorphicKernel
+from tc.warm_start import card, key, start
 from tc.warm_start.kernel import WarmKernel
+from tc.warm_start.open_kernel import WarmOpenKernel
+from tc.warm_start.warnings import SavedWarning, saved
 from tests.runtime.test_machine_code import SOFTMAX
 
 AXPY = "def axpy(float a, float(N) x, float(N) y) -> (z) { z(i) = a * x(i) + y(i) }"
@@ -35,17 +40,52 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TC_VERIFY")
 
 
-def warm(source: str, *args: Any, **compile_with: Any) -> Any:
+def written(source: str, *args: tuple[Any, ...], **compile_with: Any) -> card.Card:
+    """The card with the calls of these arguments; what is warned of meanwhile is not shown."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        kernel: Any = tc.compile(source, **compile_with)
+        for given in args:
+            kernel(*given)
+    found = card.read(name_of(kernel))
+    assert found is not None
+    return found
+
+
+def name_of(kernel: Any) -> str:
+    """The name of its card."""
+    return kernel.card.name
+
+
+def warm(source: str, *args: tuple[Any, ...], **compile_with: Any) -> Any:
     """The kernel of a card that has the calls of these arguments."""
-    kernel = tc.compile(source, **compile_with)
-    for given in args:
-        kernel(*given)
-    calls = card.read(kernel._card)
-    return WarmKernel(kernel.name, source, calls, lambda: tc.compile(source, **compile_with))
+    found = written(source, *args, **compile_with)
+    kind = WarmOpenKernel if found.open else WarmKernel
+    return kind(source, found.calls, lambda: tc.compile(source, **compile_with))
 
 
 def is_warm(kernel: object) -> bool:
-    return type(kernel) is WarmKernel
+    return type(kernel) in (WarmKernel, WarmOpenKernel)
+
+
+OTHERS = """
+import json, sys
+import numpy as np
+import tc
+x = np.linspace(-2, 3, 99, dtype=np.float32).reshape(9, 11)
+found = tc.library.softmax(x), tc.define({axpy!r}).axpy(2.0, x[0], x[1])
+print(json.dumps([[a.tolist() for a in found], "tc.api" in sys.modules]))
+"""
+
+
+def test_operators_of_the_library_and_defs_by_name_need_no_compiler_either() -> None:
+    def run() -> list[Any]:
+        code = OTHERS.format(axpy=AXPY)
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    (first, whole), (second, again) = run(), run()
+    assert first == second and (whole, again) == (True, False)
 
 
 X = np.linspace(-2, 3, 99, dtype=np.float32).reshape(9, 11)
@@ -135,11 +175,9 @@ def test_an_index_out_of_range_is_the_same_error() -> None:
     a, good, bad = X[0], np.array([1, 2], np.int32), np.array([1, 77], np.int32)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", tc.DataDependentAccess)
-        plain = tc.compile(GATHER)
         with pytest.raises(tc.BoundsError) as expected:
-            plain(a, bad)
-        calls = card.read(_recorded_in_spite_of_warnings(plain, a, good))
-        kernel: Any = WarmKernel("gather", GATHER, calls, lambda: tc.compile(GATHER))
+            tc.compile(GATHER)(a, bad)
+        kernel = warm(GATHER, (a, good))
         np.testing.assert_array_equal(kernel(a, good), a[good])
         with pytest.raises(tc.BoundsError) as found:
             kernel(a, bad)
@@ -147,21 +185,136 @@ def test_an_index_out_of_range_is_the_same_error() -> None:
     np.testing.assert_array_equal(kernel(a, good), a[good])
 
 
-def _recorded_in_spite_of_warnings(kernel: Any, *args: Any) -> str:
-    kernel.warnings = ()
-    kernel(*args)
-    return kernel._card
+WARNINGS = """
+import warnings
+warnings.simplefilter("always")
+import json, sys
+import numpy as np
+import tc
+with warnings.catch_warnings(record=True) as said:
+    kernel = tc.compile({source!r})
+    compiled = len(said)
+    for size in (8, 2, 2):
+        kernel(np.ones(size, np.float32), np.zeros(2, np.int32))
+shown = [[type(w.message).__name__, str(w.message), w.lineno, w.message.as_dict()] for w in said]
+print(json.dumps([compiled, shown, "tc.api" in sys.modules]))
+"""
 
 
-def test_what_has_something_to_say_has_no_card() -> None:
-    with pytest.warns(tc.DataDependentAccess):
-        kernel = tc.compile(GATHER)
-    kernel(X[0], np.array([1, 2], np.int32))
-    assert kernel._card and card.read(kernel._card) == ()
-    sliced = tc.compile("def f(float(N) A) -> (B) { B(i) = A(i) where i in 0:N/8 }")
-    with pytest.warns(tc.EmptyRange):
-        sliced(np.ones(2, np.float32))
-    assert sliced._card and card.read(sliced._card) == ()
+def test_a_new_process_warns_of_the_same() -> None:
+    source = "def f(float(N) A, int32(M) I) -> (B, C) { B(i) = A(I(i)) C(i) = A(i) where i in 0:N/8 }"
+    code = WARNINGS.format(source=source)
+
+    def run() -> list[Any]:
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+        return json.loads(done.stdout)
+
+    first, second = run(), run()
+    assert first[:2] == second[:2] and (first[2], second[2]) == (True, False)
+    assert first[0] == 1 and [kind for kind, *_ in first[1]] == ["DataDependentAccess", "EmptyRange"]
+
+
+def test_a_kernel_that_becomes_whole_does_not_repeat_itself() -> None:
+    a, index = X[0], np.array([1, 2], np.int32)
+    written(GATHER, (a, index))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        name = name_of(tc.compile(GATHER))
+        found = start._from_card(name, GATHER, lambda: compile_quietly(GATHER))
+        assert len(said) == 2 and is_warm(found)
+        np.testing.assert_array_equal(found(a, index[:1]), a[index[:1]])
+    assert len(said) == 2 and not is_warm(found)
+
+
+def compile_quietly(source: str) -> Any:
+    return compile_checked(source, None, None, None, None, "safe", "tc", (), None, None)
+
+
+def test_every_kind_of_warning_is_kept_whole() -> None:
+    source = tc.errors.Source("def f(float(N) x) -> (y) { y(i) = x(i) }")
+    first, second = tc.errors.Span(source, 4, 5), tc.errors.Span(source, 12, 13)
+    kinds = [k for k in vars(tc.errors).values() if isinstance(k, type) and issubclass(k, tc.Warning)]
+    assert len(kinds) > 7
+    for kind in kinds:
+        for span, notes in ((first, [tc.errors.Note("here", second)]), (None, [tc.errors.Note("so")])):
+            one = kind("it is slow", span, help="wait", notes=notes)
+            made = saved([one], source)
+            assert made is not None
+            (back,) = json.loads(json.dumps([vars(w) for w in made]))
+            again = SavedWarning.of_facts(back).warning(source)
+            assert (type(again), str(again)) == (kind, str(one))
+    other = tc.errors.Span(tc.errors.Source("def g"), 0, 1)
+    assert saved([tc.Warning("of another source", other)], source) is None
+
+
+def test_dynamic_sizes() -> None:
+    sizes = [(np.ones(n, np.float32),) for n in (5, 8, 300)]
+    found = written(ADDED, *sizes, dynamic=["N"])
+    assert [c.dynamic for c in found.calls] == [(300,), (8,), (5,)]
+    assert len({c.code for c in found.calls}) == 1
+    kernel = warm(ADDED, *sizes, dynamic=["N"])
+    assert [float(kernel(*x)) for x in sizes] == [5, 8, 300] and is_warm(kernel)
+    assert kernel(np.ones(77, np.float32)) == 77 and not is_warm(kernel)
+    assert [float(kernel(*x)) for x in sizes] == [5, 8, 300]
+
+
+MATMUL = "def mm<T>(T(M,K) A, T(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
+TAKE = "def take<T>(T(N) A, int64(M) I) -> (B) { B(i) = A(I(i)) }"
+FILL = "def fill<T>(T a, int32(N) x) -> (y) { y(i) = a * x(i) }"
+
+
+def test_instances_of_a_def_with_type_variables() -> None:
+    def args(dtype: type) -> tuple[Any, ...]:
+        return np.arange(6).reshape(2, 3).astype(dtype), np.arange(12).reshape(3, 4).astype(dtype)
+
+    kernel = warm(MATMUL, args(np.float32), args(np.float64))
+    for dtype in (np.float64, np.float32):
+        found = kernel(*args(dtype))
+        np.testing.assert_array_equal(found, args(dtype)[0] @ args(dtype)[1])
+        assert found.dtype == dtype and is_warm(kernel)
+    found = kernel(*args(np.int32))
+    assert found.dtype == np.int32 and isinstance(kernel, GenericKernel)
+    with pytest.raises(tc.DTypeError, match="type variable"):
+        warm(MATMUL, args(np.float32))(args(np.float32)[0], args(np.float64)[1])
+    assert repr(warm(MATMUL, args(np.float32))) == repr(tc.compile(MATMUL))
+    copied = copy.copy(warm(MATMUL, args(np.float32)))
+    assert isinstance(copied, GenericKernel) and copied(*args(np.float32))[0, 0] == 20
+    ranges = warm(MATMUL, args(np.float32)).at(T="float").ranges
+    assert str(ranges) == str(tc.compile(MATMUL, types={"T": "float"}).ranges)
+
+
+def test_an_error_in_an_instance_is_the_same() -> None:
+    a, good, bad = X[0], np.array([1, 2]), np.array([1, 77])
+    kernel = warm(TAKE, (a, good), (a.astype(np.float64), good))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for values in (a.astype(np.float64), a):
+            np.testing.assert_array_equal(kernel(values, good), values[good])
+        assert [w.category for w in said] == [tc.DataDependentAccess]
+        with pytest.raises(tc.BoundsError) as found:
+            kernel(a.astype(np.float64), bad)
+        with pytest.raises(tc.BoundsError) as expected:
+            tc.compile(TAKE)(a.astype(np.float64), bad)
+    assert str(found.value) == str(expected.value)
+
+
+def test_numbers_that_decide_a_type_have_no_card() -> None:
+    x = np.arange(3, dtype=np.int32)
+    kernel = tc.compile(FILL)
+    assert kernel(2, x).dtype == np.int32 and kernel(2.5, x).dtype == np.float64
+    assert card.read(name_of(kernel)) is None
+
+
+def test_instances_of_ranks() -> None:
+    source = "double[*] scale(double[*] a, double s) { return a * s; }"
+    for first in (X.astype(np.float64), X[0].astype(np.float64)):
+        kernel = warm(source, (first, 2.0), lang="sac")
+        np.testing.assert_array_equal(kernel(first, 2.0), first * 2)
+        assert is_warm(kernel)
+        np.testing.assert_array_equal(kernel(first[:2], 3), first[:2] * 3)
+        assert isinstance(kernel, PolymorphicKernel)
+    expression = tc.compile("a + b", lang="sac")
+    assert expression(np.ones(3), 1.5)[0] == 2.5 and card.read(name_of(expression)) is None
 
 
 def test_specialised_scalars_and_reductions_into_buffers() -> None:
@@ -180,7 +333,7 @@ def test_specialised_scalars_and_reductions_into_buffers() -> None:
 def test_a_card_keeps_the_calls_made_last() -> None:
     args = [(np.ones(n, np.float32),) for n in range(1, 20)]
     kernel = warm(ADDED, *args, args[7])
-    assert [dict(c.sizes)["N"] for c in kernel._calls] == [19, *range(18, 3, -1)]
+    assert [dict(c.sizes)["N"] for c in kernel._card_calls.rest] == [19, *range(18, 3, -1)]
 
 
 def test_threads_that_need_the_whole_kernel_at_once() -> None:
@@ -201,8 +354,8 @@ def test_threads_that_need_the_whole_kernel_at_once() -> None:
 
 def test_code_that_does_not_load_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
     kernel = warm(SOFTMAX, (X,))
-    broken = [card.SavedCall(**{**vars(c), "code": c.code[:50]}) for c in kernel._calls]
-    kernel._calls[:] = broken
+    calls = kernel._card_calls.rest
+    calls[:] = [card.SavedCall(**{**vars(c), "code": c.code[:50]}) for c in calls]
     np.testing.assert_array_equal(kernel(X).Y, tc.compile(SOFTMAX)(X).Y)
     assert not is_warm(kernel)
 
@@ -210,13 +363,13 @@ def test_code_that_does_not_load_is_compiled(monkeypatch: pytest.MonkeyPatch) ->
 def test_an_altered_card_is_no_card() -> None:
     kernel = tc.compile(SOFTMAX)
     kernel(X)
-    store = disk.default()
-    assert store is not None and card.read(kernel._card)
-    blob = store.get(kernel._card)
+    store, name = disk.default(), name_of(kernel)
+    assert store is not None and card.read(name)
+    blob = store.get(name)
     assert blob is not None
     for altered in (b"", blob[:-100], blob.replace(b'"inputs"', b'"outputs"', 1), disk.pack({}, b"")):
-        store.put(kernel._card, altered)
-        assert card.read(kernel._card) == ()
+        store.put(name, altered)
+        assert card.read(name) is None
 
 
 def test_the_key_says_what_code_depends_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -224,30 +377,37 @@ def test_the_key_says_what_code_depends_on(monkeypatch: pytest.MonkeyPatch, tmp_
         "entry": None, "sizes": None, "options": None, "checks": "safe", "lang": "tc", "dynamic": (),
         "types": None,
     }  # fmt: skip
-    first = card.key(AXPY, "cpu", **usual)
-    assert first == card.key(AXPY, "cpu", **usual) is not None
+    first = key.key(AXPY, "cpu", **usual)
+    assert first == key.key(AXPY, "cpu", **usual) is not None
     others = [
-        card.key(AXPY + " ", "cpu", **usual),
-        card.key(AXPY, None, **usual),
-        card.key(AXPY, "cpu", **{**usual, "checks": "none"}),
-        card.key(AXPY, "cpu", **{**usual, "entry": "axpy"}),
-        card.key(AXPY, "cpu", **{**usual, "options": {"strict": True}}),
-        card.key(AXPY, "cpu", **{**usual, "types": {"T": "float"}}),
+        key.key(AXPY + " ", "cpu", **usual),
+        key.key(AXPY, None, **usual),
+        key.key(AXPY, "cpu", **{**usual, "checks": "none"}),
+        key.key(AXPY, "cpu", **{**usual, "entry": "axpy"}),
+        key.key(AXPY, "cpu", **{**usual, "options": {"strict": True}}),
+        key.key(AXPY, "cpu", **{**usual, "types": {"T": "float"}}),
     ]
     (tmp_path / "tuned").mkdir()
     (tmp_path / "tuned" / "a.jsonl").write_text("{}\n")
-    others.append(card.key(AXPY, "cpu", **usual))
-    monkeypatch.setattr(card, "_environment", lambda: "elsewhere")
-    others.append(card.key(AXPY, "cpu", **usual))
+    others.append(key.key(AXPY, "cpu", **usual))
+    monkeypatch.setattr(key, "_environment", lambda: "elsewhere")
+    others.append(key.key(AXPY, "cpu", **usual))
     assert len({first, *others}) == 9 and None not in others
 
 
+def test_calls_of_compile_with_the_same_card() -> None:
+    assert (
+        tc.compile(AXPY, options=tc.Options(strict=True)).card
+        == tc.compile(AXPY, options={"strict": True}).card
+    )
+    assert tc.compile(AXPY, sizes={"N": np.int64(8)}).card == tc.compile(AXPY, sizes={"N": 8}).card  # type: ignore[dict-item]
+
+
 def test_calls_of_compile_without_a_card(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tc.compile(AXPY, dynamic=["N"])._card is None
-    assert tc.compile(AXPY, options=tc.Options(strict=True))._card is None
-    assert tc.compile(AXPY, backend="reference")._card is None
-    assert tc.compile(AXPY)._card is not None
+    assert tc.compile(AXPY, options=tc.Options(fusion=lambda proposal: True)).card is None
+    assert tc.compile(AXPY, backend="reference").card is None
+    assert tc.compile(AXPY).card is not None
     for name, value in {"TC_VERIFY": "1", "TC_CACHE": "0", "TC_DUMP": "somewhere"}.items():
         with monkeypatch.context() as m:
             m.setenv(name, value)
-            assert tc.compile(AXPY)._card is None
+            assert tc.compile(AXPY).card is None

@@ -112,6 +112,7 @@ class Kernel(KernelTools, KernelDevices):
         self._ready: dict[Hashable, Ready] = {}
         self._lock = locks.lock()
         self._tuned = TunedOptions(front, self._options)
+        self._noted: dict[str, None] = {}  # of all that was compiled
         self.card: Place | None = None  # of the call of `tc.compile` that made it
         self._integers: dict[tuple[int, ...], Callable[[Mapping[str, int]], Integers]] = {}
         self.name = front.checked.name
@@ -197,13 +198,15 @@ class Kernel(KernelTools, KernelDevices):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a user might not expect: non-zero origins of results, run-time checks, options of records."""
+        """What a user might not expect: non-zero origins of results, run-time checks, options of records,
+        and what its backend did that rounds otherwise."""
         out = origins(self._front)
         with self._lock:
             built = next(iter(self._built.values()), None)
+            made = tuple(self._noted)
         if built is not None:  # those that depend on data have a warning
             out += [f"{text} is checked when the kernel runs" for text in unforeseen(built)]
-        return (*out, *self._tuned.notes)
+        return (*out, *self._tuned.notes, *made)
 
     @property
     def preconditions(self) -> tuple[Requirement, ...]:
@@ -396,6 +399,8 @@ class Kernel(KernelTools, KernelDevices):
         found = CACHE.get(key, make)
         if fresh:
             found.announce()
+        with self._lock:
+            self._noted.update(dict.fromkeys(found.compiled.notes))
         directory = dump_directory()
         if directory is not None and fresh:
             from tc.inspect import dump

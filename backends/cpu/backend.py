@@ -42,6 +42,7 @@ class Compiled:
     choice: str  # traced
     private: int  # bytes of the workspace behind the temporaries of a kernel of dynamic sizes
     notices: tuple[str, ...]
+    notes: tuple[str, ...]
     _code: llvm_jit.MachineCode = field(repr=False)
     _emit: Callable[[], str] = field(repr=False)  # the code again, with traces
 
@@ -54,7 +55,12 @@ class Compiled:
         """What `Backend.from_blob` runs in another process: the object code and the sizes it needs."""
         # Temporaries are placed by the program alone; what dynamic sizes do not enter is a number.
         own = self.workspace if isinstance(self.workspace, int) else self.private
-        facts = {"workspace": own, "release_gil": self.release_gil, "notices": self.notices}
+        facts = {
+            "workspace": own,
+            "release_gil": self.release_gil,
+            "notices": self.notices,
+            "notes": self.notes,
+        }
         return disk.pack(facts, self._code.object)
 
     def artifact(self, stage: str) -> str:
@@ -91,6 +97,7 @@ class Restored:
     workspace: int | Expr
     release_gil: bool
     notices: tuple[str, ...]
+    notes: tuple[str, ...]
     _code: llvm_jit.MachineCode = field(repr=False)
 
     @property
@@ -140,8 +147,8 @@ class Backend:
         workspace: int | Expr = int(facts["workspace"])
         if program.sizes:
             workspace = Add(loop_nest.assemble(program, tiles.block(())).workspace, IntImm(workspace))
-        notices = tuple(map(str, facts["notices"]))
-        return Restored(machine.address, workspace, bool(facts["release_gil"]), notices, machine)
+        notices, notes = (tuple(map(str, facts[name])) for name in ("notices", "notes"))
+        return Restored(machine.address, workspace, bool(facts["release_gil"]), notices, notes, machine)
 
     def export(
         self,
@@ -189,6 +196,7 @@ class Backend:
             f"{lowered.explained}machine: {describe(machine)}\n",
             lowered.private,
             lowered.notices,
+            lowered.notes,
             made.code,
             partial(emit, lowered.nest, machine.isa, **emitted, traces=True),
         )

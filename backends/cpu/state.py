@@ -84,6 +84,7 @@ class LoweredKernel:
     vectors: Mapping[str, int]
     cycles: Mapping[str, float]
     notices: tuple[str, ...]
+    notes: tuple[str, ...]
     functions: bool
 
     @property
@@ -108,6 +109,7 @@ def _of_parts(state: CpuState) -> LoweredKernel:
         {s: n for m in made for s, n in m.vectors.items()},
         {s: n for m in made for s, n in m.cycles.items()},
         tuple(dict.fromkeys(n for m in made for n in m.notices)),
+        state.notes,
         any(m.functions for m in made),
     )
 
@@ -137,5 +139,6 @@ def _lowered(state: CpuState) -> LoweredKernel:
         vectors,
         usual.chosen.cycles,
         notices(polyhedra, usual.chosen, state.options, state.operands),
+        state.notes,
         functions,
     )

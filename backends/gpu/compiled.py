@@ -71,6 +71,11 @@ class Compiled(Launched):
         return self.lowered.nest
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """Lines that `kernel.notes` has."""
+        return self.lowered.notes
+
+    @property
     def workspace(self) -> Expr:
         """In bytes."""
         return self.interface.workspace
@@ -104,7 +109,7 @@ class Compiled(Launched):
         """The launches and their machine code, for other processes; None where there is none to keep."""
         if not isinstance(self.functions, WithImage):
             return None
-        facts = facts_of(self.interface, self.module.kernels, self.notices)
+        facts = facts_of(self.interface, self.module.kernels, self.notices, self.notes)
         return disk.pack(facts, self.functions.cubin)
 
     def steps(self) -> tuple[Kernel, ...]:

@@ -77,7 +77,7 @@ G = TypeVar("G", bound=GpuState)
 class Lowered:
     """`nest` has launches; `schedule`, `mapped` and `choice`, traced, are the stages of these names.
 
-    `notices`: where kernels do less than options ask for.
+    `notices`: where kernels do less than options ask for; `notes` are those of the program's passes.
     """
 
     nest: LoopNest
@@ -85,6 +85,7 @@ class Lowered:
     mapped: str
     choice: str
     notices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def start(
@@ -365,7 +366,7 @@ def _lowered(state: GpuState, *, machine: bool = True) -> Lowered:
             "".join(getattr(m, field) for m in made) for field in ("schedule", "mapped", "choice")
         )
         notices = tuple(dict.fromkeys(n for m in made for n in m.notices))
-        return Lowered(state.nest, schedule, mapped, choice, notices)
+        return Lowered(state.nest, schedule, mapped, choice, notices, state.notes)
     if state.options.mapping == "identity":
         choice = f"{state.program.name}: no choice, one thread runs it in the order of the source\n"
         return Lowered(state.nest, state.tree, state.tree, choice)
@@ -377,7 +378,7 @@ def _lowered(state: GpuState, *, machine: bool = True) -> Lowered:
         + (f"machine: {machine_overrides.describe(state.target)}\n" if machine else "")
     )
     notices = tuple(_notices([c.taken for c in taken.choices], state.loops, state.options))
-    return Lowered(state.nest, state.tree, _trees(state), choice, notices)
+    return Lowered(state.nest, state.tree, _trees(state), choice, notices, state.notes)
 
 
 def _notices(taken: Sequence[Candidate], loops: int, options: Options) -> Iterator[str]:

@@ -25,6 +25,7 @@ class Restored(Launched):
     interface: Interface = field(repr=False)
     kernels: tuple[Kernel, ...] = field(repr=False)
     notices: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     address: None = None
     release_gil: bool = True
 
@@ -38,7 +39,9 @@ class Restored(Launched):
         return self.kernels
 
 
-def facts_of(interface: Interface, kernels: Sequence[Kernel], notices: Sequence[str] = ()) -> dict[str, Any]:
+def facts_of(
+    interface: Interface, kernels: Sequence[Kernel], notices: Sequence[str] = (), notes: Sequence[str] = ()
+) -> dict[str, Any]:
     """Plain data for launches."""
     return {
         "name": interface.name,
@@ -61,6 +64,7 @@ def facts_of(interface: Interface, kernels: Sequence[Kernel], notices: Sequence[
             for k in kernels
         ],
         "notices": list(notices),
+        "notes": list(notes),
     }
 
 
@@ -76,7 +80,8 @@ def restored(facts: Mapping[str, Any], functions: Functions) -> Restored:
         from_json(facts["workspace"]),
     )
     kernels = tuple(_kernel(k) for k in facts["launches"])
-    return Restored(functions, interface, kernels, tuple(map(str, facts["notices"])))
+    notices, notes = (tuple(map(str, facts[name])) for name in ("notices", "notes"))
+    return Restored(functions, interface, kernels, notices, notes)
 
 
 def _kernel(k: Mapping[str, Any]) -> Kernel:

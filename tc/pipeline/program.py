@@ -124,6 +124,11 @@ class ProgramState:
         )
         return "".join(f"{what}: {', '.join(names)}\n" for what, names in lines if names)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What results may differ by from the statements as they are written, besides the order of sums."""
+        return tuple(f"{n} is divided after its sum, which rounds once" for n in dict.fromkeys(self.divided))
+
 
 P = TypeVar("P", bound=ProgramState)
 

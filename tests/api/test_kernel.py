@@ -346,3 +346,18 @@ for backend in ('reference', 'halide'):
     command = [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
+
+
+DIVIDED = "def f(float(N,K) a, float(N) z) -> (y, s) { y(i) +=! a(i,k) / z(i) s +=! a(i,k) }"
+
+
+@pytest.mark.parametrize("backend", ["cpu", "opencl", "reference"])
+def test_notes_say_which_sums_are_divided_afterwards(backend: str) -> None:
+    # First from a compile, then from what it left on disk, where there is any.
+    for _ in range(2):
+        kernel = tc.compile(DIVIDED, backend)
+        assert kernel.notes == ()
+        made = kernel.specialize(N=50, K=30)
+        said = () if backend == "reference" else ("y is divided after its sum, which rounds once",)
+        assert kernel.notes == made.compiled.notes == said
+        CACHE.clear()

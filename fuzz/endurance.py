@@ -156,7 +156,7 @@ class Compiles:
 
 
 def _arguments(kernel: object, sizes: dict[str, int], rng: random.Random) -> list[object]:
-    from tc.cli.commands import make_arguments
+    from tc.tuner.data import make_arguments
 
     arguments, _ = make_arguments(kernel, sizes, {}, {}, rng.randrange(1 << 30))
     return list(arguments.values())

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 import tc
-from tc.cli.bench_run import normal
+from tc.cli.data import normal
 from tc.tuner.data import make_arguments
 
 F: Any = functional

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,8 +13,47 @@ from typing import TYPE_CHECKING, Any
 from tc.errors import ArgumentError, DTypeError, ParseError, Source, Span
 
 if TYPE_CHECKING:
-    from tc.cli.commands import Request
     from tc.cli.replay import Case
+    from tc.cli.request import Request
+
+
+# Flags whose values are NAME=VALUE, of which several may follow one flag.
+_NAMED = ("--size", "--scalar", "--option", "--type", "--rank", "--input", "--output", "--dynamic", "--fix")
+
+
+def one_each(argv: Sequence[str]) -> list[str]:
+    """A command line with a flag for each value: `--size M=8 N=9 FILE` as `--size M=8 --size N=9 FILE`."""
+    out: list[str] = []
+    flag = ""  # whose values go on
+    values = 0  # of it so far
+    for word in argv:
+        if word.startswith("-"):
+            flag, equals, _ = word.partition("=")
+            flag, values = flag if flag in _NAMED else "", int(bool(equals))
+        elif flag:
+            if values and not re.match(r"\w+=", word):
+                flag = ""
+            elif values:
+                out.append(flag)
+            values += 1
+        out.append(word)
+    return out
+
+
+def parse(parser: argparse.ArgumentParser, argv: Sequence[str]) -> argparse.Namespace:
+    """The arguments of a command line; ends the process, as argparse does, if it does not parse.
+
+    argparse takes a file that may be left away as left away where flags stand before it (until Python 3.12).
+    """
+    args, rest = parser.parse_known_args(one_each(argv))
+    words = [w for w in rest if not w.startswith("-")]
+    if len(words) == len(rest) == 1 and getattr(args, "file", "") is None:
+        args.file, rest = words[0], []
+    elif len(words) == len(rest) and isinstance(getattr(args, "what", None), list):
+        args.what, rest = [*args.what, *words], []
+    if rest:
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    return args
 
 
 def target_arguments(p: argparse.ArgumentParser) -> None:
@@ -37,6 +77,19 @@ def dynamic_argument(p: argparse.ArgumentParser) -> None:
     """The flag for sizes that the kernel keeps open."""
     help = "a size that the kernel serves every value of, if wanted with a typical one"
     p.add_argument("--dynamic", action="append", default=[], metavar="B[=64]", help=help)
+
+
+def data_arguments(p: argparse.ArgumentParser, default: str) -> None:
+    """The flags that say what a kernel is called with."""
+    p.add_argument(
+        "--data",
+        metavar="normal|integers|FILE.npz",
+        default=default,
+        help="floating inputs: normally distributed, or small integers; or inputs and scalars by name, from "
+        f"a file of np.savez (default: {default})",
+    )
+    p.add_argument("--input", action="append", default=[], metavar="A=a.npy", help="an input array")
+    p.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
 
 
 def _dynamic(given: list[str]) -> dict[str, int | None]:
@@ -172,13 +225,14 @@ def _ranks(given: list[str]) -> dict[str, Any]:
 
 def request_of(args: argparse.Namespace) -> Request:
     """Sizes, scalars and files, from the flags."""
-    from tc.cli.commands import Request
+    from tc.cli.request import Request
 
     return Request(
         sizes=numbers(args.size, "--size", whole=True),
         scalars=numbers(args.scalar, "--scalar", whole=False),
         inputs=pairs(args.input, "--input"),
         outputs=pairs(getattr(args, "output", []), "--output"),
+        data=args.data,
         seed=args.seed,
         check=getattr(args, "check", False),
     )

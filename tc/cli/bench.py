@@ -40,14 +40,6 @@ def add_arguments(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--rounds", type=int, default=15, help="in which each has a turn (default 15)")
     p.add_argument("--threads", type=int, help="of each (default: as many as tc takes)")
-    p.add_argument(
-        "--data",
-        choices=("normal", "integers"),
-        default="normal",
-        help="floating inputs: normally distributed (default), or small integers",
-    )
-    p.add_argument("--input", action="append", default=[], metavar="A=a.npy", help="an input array")
-    p.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     p.add_argument("--plot", metavar="FILE.png", help="draw the times")
 
 

@@ -14,11 +14,12 @@ import numpy as np
 from tc.cli import bench_report
 from tc.cli.bench import NAMESPACES, Peer, peer
 from tc.cli.bench_report import OURS
-from tc.cli.commands import Request, check_names, load_array
+from tc.cli.data import arguments_of
+from tc.cli.request import Request
 from tc.errors import ArgumentError
 from tc.lang import resolved as r
 from tc.support.contestants import Contestant, ContestantFailed, in_turns
-from tc.tuner.data import epsilon, make_arguments
+from tc.tuner.data import epsilon
 
 _BUDGET = 0.03  # seconds of calls in a turn
 _TOLERANCE, _HALF = 1024, 16  # epsilons of the largest element; of 16-bit types
@@ -32,11 +33,7 @@ def run(args: argparse.Namespace, kernel: Any, request: Request) -> tuple[int, d
     if args.rounds < 1 or (args.threads is not None and args.threads < 1):
         raise ArgumentError("--rounds and --threads are at least 1", code="TC0515")
     threads = args.threads or get_num_threads()
-    check_names(kernel, request)
-    files = {name: load_array(path) for name, path in request.inputs.items()}
-    arguments, buffers = make_arguments(kernel, request.sizes, request.scalars, files, request.seed)
-    if args.data == "normal":
-        arguments, buffers = normal(kernel, files, request.seed, arguments, buffers)
+    arguments, buffers = arguments_of(kernel, request)
     with tempfile.TemporaryDirectory(prefix="tc-bench-") as folder:
         for name, what in (("arguments", arguments), ("buffers", buffers), ("kernel", kernel)):
             with Path(folder, name).open("wb") as f:
@@ -72,30 +69,6 @@ def _size(kernel: Any, name: str, arguments: Mapping[str, Any], request: Request
                 if isinstance(d, r.Size) and d.name == name:
                     return int(extent)
     return request.sizes[name]
-
-
-def normal(
-    kernel: Any, files: Mapping[str, Any], seed: int, arguments: dict[str, Any], buffers: dict[str, Any]
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The same arguments with normally distributed floats where no file is given."""
-    rng: Any = np.random.default_rng(seed)
-    front = kernel.front
-    tensors = [p for p in front.checked.params if isinstance(p, r.Tensor)]
-    types = {p.name: front.typed.dtype(p) for p in tensors}
-    types |= {x.name: front.typed.dtype(x.tensor) for x in front.checked.returns}
-
-    def drawn(given: dict[str, Any]) -> dict[str, Any]:
-        def one(v: Any) -> Any:
-            return rng.standard_normal(v.shape).astype(v.dtype)
-
-        return {
-            n: one(v)
-            if n in types and n not in files and types[n].kind in ("float", "bfloat") and v.dtype != np.uint16
-            else v
-            for n, v in given.items()
-        }
-
-    return drawn(arguments), drawn(buffers)
 
 
 # ---- before anything is timed

@@ -6,17 +6,16 @@ import importlib.metadata
 import platform
 import re
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tc.dtypes import DType
-from tc.errors import ArgumentError, Error, Note, Source, Span, Warning, did_you_mean
-from tc.lang import resolved as r
-from tc.tuner.data import epsilon, make_arguments, to_float
+from tc.cli.data import arguments_of
+from tc.cli.request import Request
+from tc.errors import Error, Note, Source, Span, Warning
+from tc.tuner.data import epsilon, to_float
 
 Array = np.ndarray[Any, Any]
 
@@ -24,36 +23,13 @@ Array = np.ndarray[Any, Any]
 # ---- run
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
-    """What a run is asked for: sizes and scalars by name, .npy files of inputs and for results.
-
-    `dtypes` has other types for integers that are used in subscripts only, `given` the accumulated results
-    that start from a buffer.
-    """
-
-    sizes: Mapping[str, int]
-    scalars: Mapping[str, int | float | bool]
-    inputs: Mapping[str, str]
-    outputs: Mapping[str, str]
-    seed: int = 0
-    check: bool = False
-    dtypes: Mapping[str, DType] = field(default_factory=dict[str, DType])
-    given: Sequence[str] = ()
-
-
 def run_kernel(kernel: Any, request: Request) -> dict[str, Any]:
     """Run on files or random data, once to compile and once to time; the report is plain data.
 
     `run_us` is the time of one call in microseconds, the copy of in/out buffers excluded; `compile_ms` what
-    the first call took longer.  ArgumentError TC0513 for sizes and scalars that are missing or unknown,
-    TC0515 for other names, TC0516 for files that cannot be read.
+    the first call took longer.  Raises what `tc.cli.data.arguments_of` does.
     """
-    check_names(kernel, request)
-    files = {name: load_array(path) for name, path in request.inputs.items()}
-    arguments, buffers = make_arguments(
-        kernel, request.sizes, request.scalars, files, request.seed, request.dtypes, request.given
-    )
+    arguments, buffers = arguments_of(kernel, request)
     _, first = timed(kernel, arguments, buffers)
     values, seconds = timed(kernel, arguments, buffers)
     for name, path in request.outputs.items():
@@ -80,52 +56,6 @@ def timed(
     spent = time.perf_counter() - start
     names = [x.name for x in kernel.front.checked.returns]
     return dict(zip(names, [results] if len(names) == 1 else results, strict=True)), spent
-
-
-def check_names(kernel: Any, request: Request) -> None:
-    """Every name of a request is one of the kernel's, of the right kind."""
-    checked = kernel.front.checked
-    scalars = {p.name: p.dtype for p in checked.params if isinstance(p, r.ScalarParam)}
-    tensors = [p.name for p in checked.params if isinstance(p, r.Tensor)]
-    results = [x.name for x in checked.returns]
-    starting = [x.name for x in checked.returns if x.mode != "fresh"]
-    for name, value in request.sizes.items():
-        if name not in checked.sizes and not (name in scalars and scalars[name].is_int):
-            raise _unknown(f"{checked.name} has no size '{name}'", name, checked.sizes, "TC0513")
-        if name in checked.sizes and value < 0:
-            raise ArgumentError(f"--size {name}={value}: a size is not negative", code="TC0515")
-    for name in request.scalars:
-        if name not in scalars:
-            raise _unknown(f"{checked.name} has no scalar '{name}'", name, scalars, "TC0513")
-    for name in request.inputs:
-        if name not in (*tensors, *starting):
-            if name in scalars:
-                raise ArgumentError(
-                    f"'{name}' is a scalar, not an array", code="TC0515", help=f"write --scalar {name}=…"
-                )
-            raise _unknown(f"{checked.name} has no input '{name}'", name, (*tensors, *starting), "TC0515")
-    for name in request.outputs:
-        if name not in results:
-            raise _unknown(f"{checked.name} has no result '{name}'", name, results, "TC0515")
-
-
-def _unknown(message: str, name: str, known: Iterable[str], code: str) -> ArgumentError:
-    known = list(known)
-    listed = f"it has {', '.join(known)}" if known else "it has none"
-    return ArgumentError(message, code=code, help=did_you_mean(name, known) or listed)
-
-
-def load_array(path: str) -> Array:
-    """An array from a .npy file; ArgumentError TC0516 where it holds none."""
-    try:
-        with Path(path).open("rb") as f:
-            return np.lib.format.read_array(f, allow_pickle=False)
-    except (ValueError, EOFError) as e:
-        raise ArgumentError(
-            f"{path} is not a .npy file of numbers: {e}",
-            code="TC0516",
-            help="write it with np.save(path, array)",
-        ) from None
 
 
 def compare(

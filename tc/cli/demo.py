@@ -10,8 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
-from tc.cli.commands import compare, make_arguments, timed
+from tc.cli.commands import compare, timed
 from tc.errors import Source, Warning
+from tc.tuner.data import make_arguments
 
 PARTS = ("programs", "photo", "peers")
 

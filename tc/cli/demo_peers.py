@@ -17,7 +17,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tc.cli import bench_report, bench_run, bench_worker
+from tc.cli import bench_report, bench_worker
+from tc.cli.bench_run import difference
+from tc.cli.data import normal
 from tc.errors import BackendError, Source
 from tc.support.contestants import Contestant, answer, in_turns, serve
 from tc.tuner.data import make_arguments
@@ -130,7 +132,7 @@ def work(library: str, backend: str) -> None:
                 Source(p.source, "<demo>"), (backend or None) if library == "tc" else None
             )
             arguments, buffers = make_arguments(kernel, p.sizes, {}, {})
-            arguments, buffers = bench_run.normal(kernel, {}, 0, arguments, buffers)
+            arguments, buffers = normal(kernel, {}, 0, arguments, buffers)
             call, results = bench_worker.contestant(library, p.spelling(library), kernel, arguments, buffers)
             calls[p.title] = call
             found.append(results())
@@ -198,7 +200,7 @@ def _wrong(contestants: Mapping[str, Contestant]) -> list[str]:
         f"{p.title}: {n} {problem}"
         for n in found
         for p, ours, theirs in zip(PROGRAMS, found["tc"], found[n], strict=True)
-        if (problem := bench_run.difference(ours[0], theirs[0], FLOAT32))
+        if (problem := difference(ours[0], theirs[0], FLOAT32))
     ]
 
 

@@ -24,9 +24,11 @@ from tc.cli import export as exporting
 from tc.cli import show as showing
 from tc.cli import tune as tuning
 from tc.cli.arguments import (
+    data_arguments,
     dynamic_argument,
     kernel_of,
     numbers,
+    parse,
     read_source,
     request_of,
     target_arguments,
@@ -34,8 +36,8 @@ from tc.cli.arguments import (
 from tc.errors import ArgumentError, ParseError, Source
 
 if TYPE_CHECKING:
-    from tc.cli.commands import Request
     from tc.cli.replay import Case
+    from tc.cli.request import Request
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -44,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     A command line that does not parse, and `--help`, end in SystemExit, as argparse does.
     """
     argv = list(sys.argv[1:] if argv is None else argv)
-    args = _parser().parse_args(argv)
+    args = parse(_parser(), argv)
     args.json = getattr(args, "json", False)
     found: list[dict[str, Any]] = []
 
@@ -122,10 +124,9 @@ def _parser() -> argparse.ArgumentParser:
     run = add("run", _run, "Run a def on given or random arrays.", json=True)
     run.add_argument("file", help=f"{file}; or the reproducer that an internal error names")
     target_arguments(run)
-    run.add_argument("--input", action="append", default=[], metavar="A=a.npy", help="an input array")
+    data_arguments(run, "integers")
     run.add_argument("--output", action="append", default=[], metavar="C=c.npy", help="save a result")
     run.add_argument("--check", action="store_true", help="compare with the oracle")
-    run.add_argument("--seed", type=int, default=0, help="of the random inputs (default 0)")
     dynamic_argument(run)
 
     show = add("show", _show, "Show a stage of the compilation.")
@@ -142,6 +143,7 @@ def _parser() -> argparse.ArgumentParser:
 
     bench = add("bench", _bench, "Time a program beside the same in other libraries, in turns.", json=True)
     benching.add_arguments(bench)
+    data_arguments(bench, "normal")
     target_arguments(bench)
 
     export = add("export", _export, "Write compiled kernels to a file that needs no compiler.", json=True)

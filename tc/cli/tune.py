@@ -101,7 +101,7 @@ def run(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _tune(args: argparse.Namespace, jobs: Sequence[tuple[Any, dict[str, int]]]) -> tuple[int, dict[str, Any]]:
-    from tc.cli.commands import Request, check_names
+    from tc.cli.request import Request, check_names
     from tc.tuner.api import tune_sizes
 
     given = _settings(args)

@@ -60,7 +60,7 @@ def test_a_bug_is_reported_as_one(run: Any, monkeypatch: pytest.MonkeyPatch) -> 
     def broken(*args: Any) -> None:
         raise ZeroDivisionError("division by zero")
 
-    monkeypatch.setattr(commands, "make_arguments", broken)
+    monkeypatch.setattr(commands, "arguments_of", broken)
     r = run("run", "mm.tc", *SIZES, *REFERENCE)
     assert r.code == 3 and r.out == "" and r.err.startswith("error[TC0901]: a bug in tc: ZeroDivisionError")
     assert "reproducer" in r.err

@@ -243,3 +243,76 @@ def test_random_data_stay_inside_what_they_index_also_where_they_scatter() -> No
     arguments, _ = make_arguments(kernel, {"N": 500, "K": 3, "R": 4}, {}, {})
     assert set(arguments["bin"]) == {0, 1, 2}
     assert set(arguments["row"]) == {0, 1, 2, 3}
+
+
+# ---- flags
+
+
+def test_several_values_follow_one_flag(run: Any) -> None:
+    want = run("run", "mm.tc", *SIZES, *REFERENCE, "--output", "C=a.npy").out
+    for sizes in (
+        ["--size", "M=3", "K=4", "N=5", "mm.tc"],
+        ["mm.tc", "--size", "M=3,K=4", "N=5"],
+        ["--size=M=3", "N=5", "K=4", "mm.tc"],
+    ):
+        r = run("run", *REFERENCE, *sizes, "--output", "C=b.npy")
+        assert r.code == 0 and r.out.splitlines()[0] == want.splitlines()[0]
+        np.testing.assert_array_equal(np.load("a.npy"), np.load("b.npy"))
+    r = run("run", *REFERENCE, "--size", "M=3", "K=4", "N=5", "mm.tc", "more.tc")
+    assert r.code == 2 and "unrecognized arguments: more.tc" in r.err
+
+
+@pytest.mark.parametrize("command", [["show", "loops"], ["show", "all"], ["tune", "--trials", "1"]])
+def test_a_file_may_stand_behind_flags(run: Any, command: list[str]) -> None:
+    r = run(*command, "--backend", "cpu", *SIZES, "mm.tc")
+    assert (r.code, r.err) == (0, "") and r.out
+    assert run(*command, "--backend", "cpu", *SIZES, "mm.tc", "--nothing").code == 2
+
+
+def test_normal_data(run: Any) -> None:
+    drawn = [run("run", "mm.tc", *SIZES, *REFERENCE, "--data", d, "--check") for d in ("normal", "integers")]
+    assert all(r.code == 0 and "oracle: agrees" in r.out for r in drawn)
+    values = [float(r.out.partition("[")[2].partition(",")[0]) for r in drawn]
+    assert values[0] != round(values[0]) and values[1] == round(values[1])
+
+
+def test_data_of_an_archive(run: Any) -> None:
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), np.ones((3, 2), np.float32)
+    np.savez("data.npz", A=a, B=b)
+    r = run("run", "mm.tc", *REFERENCE, "--data", "data.npz", "--output", "C=c.npy")
+    assert r.code == 0
+    np.testing.assert_array_equal(np.load("c.npy"), a @ b)
+    np.save("other.npy", 2 * a)  # what is named on the command line goes first
+    assert (
+        run(
+            "run", "mm.tc", *REFERENCE, "--data", "data.npz", "--input", "A=other.npy", "--output", "C=c.npy"
+        ).code
+        == 0
+    )
+    np.testing.assert_array_equal(np.load("c.npy"), 2 * a @ b)
+    source = b"def f(float(N) x, float a, int32 k) -> (y) { y(i) = a * x(i) + k }"
+    np.savez("scaled.npz", x=a[0], a=np.float32(0.25), k=3)
+    r = run("run", "-", *REFERENCE, "--data", "scaled.npz", "--output", "y=y.npy", stdin=source)
+    assert r.code == 0
+    np.testing.assert_array_equal(np.load("y.npy"), a[0] / 4 + 3)
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (
+            "nromal",
+            "error[TC0515]: --data nromal: it is normal or integers, or a .npz file\n  = help: did you",
+        ),
+        ("absent.npz", "error[TC0516]: absent.npz: No such file"),
+        ("text.npz", "error[TC0516]: text.npz is not a .npz file of numbers"),
+        ("objects.npz", "error[TC0516]: objects.npz is not a .npz file of numbers"),
+        ("names.npz", "error[TC0515]: mm has no input 'Z'\n  = help: it has A, B"),
+    ],
+)
+def test_data_that_cannot_be_used(run: Any, data: str, says: str) -> None:
+    Path("text.npz").write_text("A = 1")
+    np.savez("objects.npz", A=np.array([{}], dtype=object))
+    np.savez("names.npz", Z=np.ones(3))
+    r = run("run", "mm.tc", *SIZES, *REFERENCE, "--data", data)
+    assert r.code == 1 and r.err.startswith(says) and r.out == ""

@@ -81,7 +81,8 @@ _EXPLODING = {
 
 EXPLODES = """
 import json
-from tc.cli.commands import compare, make_arguments
+from tc.cli.commands import compare
+from tc.tuner.data import make_arguments
 warnings.simplefilter("ignore")
 for name, (source, sizes) in json.loads(sys.argv[1]).items():
     for fusion in ("max", "min", None):

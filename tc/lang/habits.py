@@ -93,6 +93,11 @@ _AT = (
 )
 
 
+_HEADER = re.compile(r"\bdef\s+\w+\s*(?:<[^<>]*>)?\s*\([^{}>]*$")  # an unfinished one
+
+_DECLARED = re.compile(r"[{;)]\s*(?:float|double|half|int|bool|u?int(?:8|16|32|64))\s*(?:\([^()]*\))?$")
+
+
 def of_function(name: str) -> str | None:
     """Help for a function that is none."""
     return FUNCTIONS.get(name) or of_type(name)
@@ -116,6 +121,14 @@ def at(text: str, start: int, token: str) -> str | None:
         return "a whole dimension is an index variable: y(i) = x(i)"
     if token in _TYPES:
         return of_type(token)
+    if token == ":" and _HEADER.search(before):
+        return "a type stands before its name: float(N) x"
+    if token == "{" and _HEADER.search(before):
+        return "results are named: -> (y)"
+    if token == ":" and re.search(r"\([^()]*$", before):
+        return "a part is a range of the index: y(i) = x(i + 2) where i in 0:3"
+    if token.isidentifier() and _DECLARED.search(before):
+        return "tensors need no declaration, and a value is named behind where: y(i) = a * x(i) where a = 2"
     for pattern, help in _AT:
         for offset in (start, start - 1):
             if offset >= 0 and (m := pattern.match(text, offset)) and m.end() > start:

@@ -308,7 +308,8 @@ class StatementResolver:
                 "and integer scalars",
                 e.span,
                 code="TC0205",
-                help="write for example O(i + 1), and shift the right-hand side instead",
+                help="write for example O(i + 1), and shift the right-hand side instead; places that a "
+                "tensor holds make a scatter: O(P(i)) += …",
             )
         self._clash(index.id, index.span)
         self.seen.append((index.id, index.span))

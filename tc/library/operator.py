@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections import namedtuple
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -17,6 +16,7 @@ from tc.lang.generic import monomorphic
 from tc.lang.parse import parse
 from tc.lang.syntax import Param
 from tc.library.header import Argument, constants, read_header
+from tc.runtime.call_spec import result_type
 from tc.support import locks
 
 if TYPE_CHECKING:
@@ -93,7 +93,7 @@ class Operator:
         self._results = [r.name for r in defs[chosen[0].name].returns]
         self._kind: Any = None  # of several results
         if len(self._results) > 1:
-            self._kind = namedtuple(name, self._results)  # pyright: ignore[reportUntypedNamedTuple]
+            self._kind = result_type(name, tuple(self._results))
         self._kernels: dict[tuple[str, str, str | None], Kernel] = {}
         self._operators: dict[tuple[str, str, str], Any] = {}
         self._lock = locks.lock()

@@ -10,11 +10,12 @@ from typing import Literal
 import islpy as isl
 
 from tc.errors import SemanticError
-from tc.ir.expr import FALSE, TRUE, Call, Expr, IntImm, Variable, walk
+from tc.ir.expr import FALSE, TRUE, Add, Call, Expr, IntImm, Variable, walk
 from tc.ir.printer import text
 from tc.ir.program import Buffer, Program, Range, Stage
+from tc.ir.simplify import simplify
 from tc.poly.accesses import Read, reads
-from tc.poly.affine import PARAM
+from tc.poly.affine import IN, OUT, PARAM
 from tc.poly.ast import condition
 from tc.poly.context import isl_context
 from tc.poly.examples import Example, assignments, example, pair
@@ -70,9 +71,50 @@ def _in_place_access(scop: Scop, s: Statement, a: Access, init: Statement | None
             f"the statement reads {shown} where another of its iterations overwrites it",
             s.stage.span,
             code="TC0227",
-            help=f"{_conflict(s, writer, reader, other)}; write to another tensor, "
-            f"and copy it to '{a.buffer}' in a second statement",
+            help=f"{_conflict(s, writer, reader, other)}; {_remedy(s, a)}",
         )
+
+
+def _remedy(s: Statement, a: Access) -> str:
+    """What to write instead: a loop, where iterations read what those before them write."""
+    copied = f"write to another tensor, and copy it to '{a.buffer}' in a second statement"
+    loops = _recurrence(s)
+    if not loops:
+        return copied
+    by_name = {v.name: v.range for v in s.stage.domain.vars}
+    heads: list[str] = []
+    for name in loops:
+        low, extent = by_name[name].min, by_name[name].extent
+        heads.append(f"for {name} in {text(low)}:{text(simplify(Add(low, extent), exact=True))}")
+    target = f"{a.buffer}({', '.join(map(text, s.write.subscripts))})"
+    body = " { ".join([*heads, f"{target} {s.stage.op or ''}= …"]) + " }" * len(heads)
+    return f"if each builds on those before it, write a loop: {body}; else {copied}"
+
+
+def _recurrence(s: Statement) -> tuple[str, ...]:
+    """The variables of the loops in whose order every iteration reads only what was written before; empty if
+    there is no such order.  One loop is better than several."""
+    found: isl.Map | None = None
+    for a in s.accesses:
+        if a.kind == "read" and a.buffer == s.write.buffer:
+            to_writer = a.map.apply_range(s.write.map.reverse())
+            found = to_writer if found is None else found.union(to_writer)
+    pure = [k for k, v in enumerate(s.stage.domain.vars) if v.kind == "pure"]
+    if found is None or not pure:
+        return ()
+    found = found.subtract(isl.Map.identity(found.get_space()))
+    names = s.stage.domain.names
+    space = found.get_space()
+    for k in pure:
+        if found.is_subset(isl.Map.universe(space).order_gt(IN, k, OUT, k)):
+            return (names[k],)
+    earlier, equal = isl.Map.empty(space), isl.Map.universe(space)
+    for n, k in enumerate(pure):
+        earlier = earlier.union(equal.order_gt(IN, k, OUT, k))
+        equal = equal.equate(IN, k, OUT, k)
+        if found.is_subset(earlier):
+            return tuple(names[k] for k in pure[: n + 1])
+    return ()
 
 
 def _conflict(s: Statement, writer: Statement, reader: Example, other: Example) -> str:

@@ -60,6 +60,17 @@ def result_type(name: str, results: tuple[str, ...]) -> type[Any] | None:
     if found is None:
         # Names such as 2LUT or class are legal in a program; rename=True gives those _0, _1, …
         shown = name if name.isidentifier() else "Result"
-        made: type[Any] = namedtuple(shown, results, rename=True)  # pyright: ignore[reportUntypedNamedTuple]
-        found = _result_types.setdefault((name, *results), made)
+        fields: Any = namedtuple(shown, results, rename=True)  # pyright: ignore[reportUntypedNamedTuple]
+
+        # No module has the class, so that a pickle names the def and its results.
+        def reduce(self: Any) -> tuple[Any, ...]:
+            return _result, (name, results, tuple(self))
+
+        fields.__reduce__ = reduce
+        found = _result_types.setdefault((name, *results), fields)
     return found
+
+
+def _result(name: str, results: tuple[str, ...], values: tuple[Any, ...]) -> Any:
+    kind = result_type(name, results)
+    return kind(*values) if kind is not None else values[0]

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import pickle
 import subprocess
 import sys
 import threading
 import tracemalloc
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -361,3 +363,16 @@ def test_notes_say_which_sums_are_divided_afterwards(backend: str) -> None:
         said = () if backend == "reference" else ("y is divided after its sum, which rounds once",)
         assert kernel.notes == made.compiled.notes == said
         CACHE.clear()
+
+
+@pytest.mark.parametrize("name", ["stats", "2LUT"])
+def test_several_results_travel_between_processes(name: str) -> None:
+    kernel = tc.compile(
+        f"def {name}(float(N) x) -> (low, high) {{ low min=! x(i) high max=! x(i) }}", "reference"
+    )
+    x = np.array([3, -1, 2], np.float32)
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        found = pool.submit(kernel, x).result()
+    assert (found.low, found.high) == (-1, 3) and type(found) is type(kernel(x))
+    again = pickle.loads(pickle.dumps(kernel(x)))
+    assert again == kernel(x) and copy.deepcopy(again).high == 3

@@ -37,6 +37,10 @@ TYPED = [
     ("y(i) = x.shape", "A.0"),
     ("y(i) = len(x)", "A.0"),
     ("y(i) = clip(x(i), 0, 1)", "min(max(x, lo), hi)"),
+    ("float t = 2; y(i) = x(i) * t", "behind where: y(i) = a * x(i) where a = 2"),
+    ("y(i) = x(i); float(N) t; ", "need no declaration"),
+    ("y(i) = x(0:3)", "where i in 0:3"),
+    ("y(i/2) += x(i)", "make a scatter: O(P(i)) += …"),
 ]
 
 
@@ -45,6 +49,21 @@ def test_the_help_says_what_to_write(body: str, help: str) -> None:
     with pytest.raises(tc.Error) as caught:
         tc.compile(f"def f(float(N) x) -> (y) {{ {body} }}", "reference")
     assert caught.value.help is not None and help in caught.value.help, caught.value
+
+
+@pytest.mark.parametrize(
+    ("header", "help"),
+    [
+        ("def f(float(N) x)", "results are named: -> (y)"),
+        ("def f<T>(T(N) x)", "results are named: -> (y)"),
+        ("def f(x: float(N)) -> (y)", "before its name: float(N) x"),
+        ("def f(float(N) x, z: float(N)) -> (y)", "before its name: float(N) x"),
+    ],
+)
+def test_headers_of_other_languages(header: str, help: str) -> None:
+    with pytest.raises(tc.ParseError) as caught:
+        tc.compile(header + " { y(i) = x(i) }")
+    assert help in (caught.value.help or "")
 
 
 @pytest.mark.parametrize(("name", "expected"), [("f32", "write float"), ("int64_t", "write int64")])

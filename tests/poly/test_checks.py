@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+import tc
 from tc.dtypes import FLOAT32, INT32
 from tc.errors import SemanticError, Source
 from tc.ir.expr import (
@@ -103,6 +104,32 @@ def test_in_place_updates_that_read_overwritten_elements_are_rejected(p: Program
         in_place(build(p))
     assert caught.value.code == "TC0227"
     assert example in (caught.value.help or "")
+
+
+@pytest.mark.parametrize(
+    ("source", "loop"),
+    [
+        ("y(i) = x(i) y(i) = y(i-1) + x(i) where i in 1:N", "for i in 1:N { y(i) = … }"),
+        ("y(i) = x(i) y(i) += y(i-k-1) * x(k) where i in 3:N, k in 0:3", "for i in 3:N { y(i) += … }"),
+        (
+            "y(i,j) = x(i) y(i,j) = y(i-1,j+1) * y(i-1,j-1) where i in 1:N, j in 1:N-1",
+            "for i in 1:N { y(i, j) = … }",
+        ),
+        (
+            "y(i,j) = x(i) y(i,j) = y(i-1,j) * y(i,j-1) where i in 1:N, j in 2:N",
+            "for i in 1:N { for j in 2:N { y(i, j) = … } }",
+        ),
+        ("y(i) = x(i) y(i) = y(i+1) + x(i) where i in 0:N-1", ""),
+        ("y(i) = x(i) y(i) = y(i-1) + y(i+1) where i in 1:N-1", ""),
+        ("y(i,j) = x(i) where j in 0:N y(i,j) = y(j,i)", ""),
+    ],
+)
+def test_a_recurrence_is_told_to_be_a_loop(source: str, loop: str) -> None:
+    with pytest.raises(SemanticError) as caught:
+        tc.compile(f"def f(float(N) x) -> (y) {{ {source} }}")
+    help = caught.value.help or ""
+    assert caught.value.code == "TC0227" and "write to another tensor, and copy it to 'y'" in help
+    assert (f"write a loop: {loop}; else" in help) if loop else "loop" not in help
 
 
 def test_a_data_dependent_read_of_the_written_tensor_is_rejected() -> None:

@@ -111,6 +111,7 @@ class Backend:
 
     name = "cpu"
     dynamic_sizes = True
+    cost_unit = "cycles"
     options_used: frozenset[str] = frozenset(
         [
             "strict",

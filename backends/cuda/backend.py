@@ -32,6 +32,7 @@ class Backend:
     name = "cuda"
     options_used: frozenset[str] = GPU_OPTIONS | {"isa"}
     dynamic_sizes = True
+    cost_unit = "seconds"
     devices = device.CudaDevices()
 
     def available(self) -> Availability:

@@ -68,6 +68,7 @@ class Backend:
     name = "opencl"
     options_used: frozenset[str] = GPU_OPTIONS
     dynamic_sizes = True
+    cost_unit = "seconds"
 
     def available(self) -> Availability:
         return device.availability()

@@ -124,8 +124,7 @@ def _tune(args: argparse.Namespace, jobs: Sequence[tuple[Any, dict[str, int]]]) 
 def _print(tuned: Any) -> None:
     for t in tuned.ranking[:_SHOWN]:
         time = f"{1e6 * t.seconds:12.1f} us" if t.seconds is not None else f"    {t.status}: {t.problem}"
-        predicted = f"{t.predicted:14.4g}" if t.predicted is not None else " " * 14
-        print(f"{time}  predicted {predicted}  {t.options!r}")
+        print(f"{time}{tuned.prediction(t):<32}  {t.options!r}")
     print(tuned.summary())
 
 

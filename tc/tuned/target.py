@@ -6,25 +6,33 @@ import functools
 import platform
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from tc.cache.disk import digest
 from tc.ir.program import Program
 from tc.options import Options
+
+CostUnit = Literal["cycles", "seconds"]
+
+
+def cost_text(cost: float, unit: CostUnit) -> str:
+    """A predicted cost for people."""
+    return f"{cost:,.0f} cycles" if unit == "cycles" else f"{1e6 * cost:.1f} us"
 
 
 @runtime_checkable
 class Tunable(Protocol):
     """A backend with candidates and a model.
 
-    `candidates`: options and predicted costs (in a unit of its own), the best prediction first, each with
-    what `options` say.  `loops`: the extents of the loops that the option `tile` is about.  `predict`: the
-    cost of a program with options, in the unit of `candidates`; None where the model cannot tell.
+    `candidates`: options and predicted costs in `cost_unit`, the best prediction first, each with what
+    `options` say.  `loops`: the extents of the loops that the option `tile` is about.  `predict`: the
+    cost of a program with options, in the same unit; None where the model cannot tell.
     `limits`: what the machine allows, by name: `cores`, `max_threads`, `shared`, `l1`, `l2` and others.
     """
 
     name: str
     options_used: frozenset[str]
+    cost_unit: CostUnit
 
     def candidates(
         self, program: Program, count: int, options: Options

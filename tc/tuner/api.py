@@ -135,7 +135,9 @@ def run(kernel: Kernel, args: tuple[Any, ...], kwargs: Mapping[str, Any], out: A
     space = plan.space
     points = [p for o in plan.start if (p := space.point(o)) is not None]
     strategy = strategies.make(given.strategy, space, given.seed, plan.ranked, points, given.genetic)
-    with display(given.show, kernel.name) as show:
+    backend = plan.backend
+    unit = backend.cost_unit if isinstance(backend, Tunable) else "cycles"
+    with display(given.show, kernel.name, unit) as show:
         search = Search(
             space,
             strategy,

@@ -8,6 +8,7 @@ from typing import Any
 
 from tc.options import Options
 from tc.tuned.pairs import Paired
+from tc.tuned.target import cost_text
 from tc.tuner.trials import Trial
 
 
@@ -52,6 +53,12 @@ class Tuned:
         """The candidates that crashed, hung, were wrong, took too much memory, or did not compile."""
         return tuple(t for t in self.trials if t.status not in ("ok", "pruned"))
 
+    def prediction(self, trial: Trial) -> str:
+        """What the model predicted for a trial, as text behind its time; empty where it did not."""
+        if trial.predicted is None:
+            return ""
+        return f", predicted {cost_text(trial.predicted, self.kernel.backend_object.cost_unit)}"
+
     def summary(self) -> str:
         """A few lines for people."""
         ran = sum(t.status != "pruned" and t.options != self.default for t in self.trials)
@@ -60,7 +67,7 @@ class Tuned:
         if default is None or default.seconds is None:
             lines.append(f"the default was not measured{': ' + default.problem if default else ''}")
         else:
-            lines.append(f"default: {1e6 * default.seconds:.1f} us")
+            lines.append(f"default: {1e6 * default.seconds:.1f} us{self.prediction(default)}")
         if self.best == self.default:
             lines.append("best: the default options")
         else:

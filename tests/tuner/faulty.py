@@ -86,6 +86,7 @@ class Backend:
     name = "faulty"
     options_used = frozenset({"unroll", "prefetch", "tile"})
     dynamic_sizes = False
+    cost_unit = "cycles"
 
     def available(self) -> Availability:
         return Availability(True)

@@ -35,8 +35,8 @@ def test_candidates_and_the_winner_are_printed(files: Any, tmp_path: Path) -> No
     assert r.code == 0, r.err
     lines = r.out.splitlines()
     assert lines[0] == "add at N = 64 on faulty"
-    assert re.fullmatch(r" +[\d.]+ us  predicted +1  tc\.Options\(unroll=8\)", lines[1]), lines[1]
-    assert lines[4] == "    crash: killed by SIGSEGV  predicted              1  tc.Options(unroll=1)"
+    assert re.fullmatch(r" +[\d.]+ us, predicted 1 cycles +tc\.Options\(unroll=8\)", lines[1]), lines[1]
+    assert lines[4] == "    crash: killed by SIGSEGV, predicted 1 cycles              tc.Options(unroll=1)"
     assert lines[5].startswith("3 candidates in ") and lines[5].endswith(" s, 1 failed")
     assert re.match(r"best: tc\.Options\(unroll=8\), [12]\.\d\d times as fast, by rounds", lines[7]), lines[7]
     assert r.err == "", "progress is for terminals"

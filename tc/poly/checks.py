@@ -9,7 +9,7 @@ from typing import Literal
 
 import islpy as isl
 
-from tc.errors import SemanticError
+from tc.errors import Note, SemanticError
 from tc.ir.expr import FALSE, TRUE, Add, Call, Expr, IntImm, Variable, walk
 from tc.ir.printer import text
 from tc.ir.program import Buffer, Program, Range, Stage
@@ -21,6 +21,8 @@ from tc.poly.context import isl_context
 from tc.poly.examples import Example, assignments, example, pair
 from tc.poly.scop import Access, Scop, Statement, box_set
 from tc.poly.times import execution_times
+
+_MOST_NOTES = 4  # statements that a message shows
 
 # --- Updates in place.
 
@@ -165,11 +167,8 @@ def _undefined_in_loops(scop: Scop, b: Buffer, times: Mapping[str, isl.Map]) -> 
     box = box_set(scop, b).intersect_params(scop.context)
     defined = isl.Set.empty(box.get_space())
     writes: isl.Map | None = None  # from times to elements
-    first: Statement | None = None
-    for s in scop.statements:
-        if s.write.buffer != b.name:
-            continue
-        first = first or s
+    parts = [s for s in scop.statements if s.write.buffer == b.name]
+    for s in parts:
         if s.stage.op is None and s.write.must:
             defined = defined.union(s.write.map.range())
             found = times[s.name].reverse().apply_range(s.write.map)
@@ -196,8 +195,8 @@ def _undefined_in_loops(scop: Scop, b: Buffer, times: Mapping[str, isl.Map]) -> 
                 )
     # A temporary of a loop that never runs has elements that nobody needs.
     found = example(scop.parameters, box.subtract(defined)) if b.role == "output" else None
-    if found is not None and first is not None:
-        raise _nothing_defines(b, found, first)
+    if found is not None and parts:
+        raise _nothing_defines(b, found, parts)
 
 
 def _defined_at_once(program: Program, b: Buffer, stages: Sequence[Stage] | None = None) -> bool:
@@ -221,7 +220,6 @@ def _defined_at_once(program: Program, b: Buffer, stages: Sequence[Stage] | None
 def _undefined_buffer(scop: Scop, b: Buffer) -> None:
     box = box_set(scop, b).intersect_params(scop.context)
     defined = isl.Set.empty(box.get_space())
-    first: Statement | None = None
     for s in scop.statements:
         for a in s.accesses:
             if a.buffer != b.name or a.kind == "write":
@@ -236,22 +234,24 @@ def _undefined_buffer(scop: Scop, b: Buffer) -> None:
                     help=f"{found.for_sizes.strip() or 'always'}; define all of '{b.name}' before it is used"
                     + (", or use +=! for a reduction" if a.kind == "update" else ""),
                 )
-        if s.write.buffer == b.name:
-            first = first or s
-            if s.stage.op is None and s.write.must:
-                defined = defined.union(s.write.map.range())
+        if s.write.buffer == b.name and s.stage.op is None and s.write.must:
+            defined = defined.union(s.write.map.range())
     if b.role == "temporary" and b.kept:  # no pass computes it elsewhere, and nothing reads the rest
         return
     found = example(scop.parameters, box.subtract(defined))
-    if found is not None and first is not None:
-        raise _nothing_defines(b, found, first)
+    parts = [s for s in scop.statements if s.write.buffer == b.name]
+    if found is not None and parts:
+        raise _nothing_defines(b, found, parts)
 
 
-def _nothing_defines(b: Buffer, e: Example, first: Statement) -> SemanticError:
+def _nothing_defines(b: Buffer, e: Example, parts: Sequence[Statement]) -> SemanticError:
+    """An element that none of the statements that write its tensor defines."""
+    first, *others = dict.fromkeys(s.stage.span for s in parts)
     return SemanticError(
         f"no statement defines {_element(b, e)}",
-        first.stage.span,
+        first,
         code="TC0228",
+        notes=[Note("this one does not, either", span) for span in others[:_MOST_NOTES] if span is not None],
         help=f"{e.for_sizes.strip() or 'always'}; give '{b.name}' a value everywhere first, "
         "or add a statement for the other elements",
     )

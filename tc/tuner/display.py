@@ -51,7 +51,8 @@ class _Lines:
     """A line whenever the best changes, for logs."""
 
     def __init__(self, name: str, unit: CostUnit) -> None:
-        self.name, self.unit, self.best = name, unit, 0.0
+        self.name, self.best = name, 0.0
+        self.unit: CostUnit = unit
 
     def __call__(self, p: Progress) -> None:
         if p.best and p.best != self.best:

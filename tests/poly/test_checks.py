@@ -264,3 +264,13 @@ def test_a_precondition_is_printed_for_nonempty_sizes() -> None:
         kernel.specialize(I=5, L=8, J=5)
     kernel.specialize(I=5, L=9, J=5)
     kernel.specialize(I=0, L=0, J=5)  # an empty range reads nothing
+
+
+@pytest.mark.parametrize("body", ["{}", "for s in 0:2 {{ {} }}"])
+def test_elements_that_no_part_defines_name_all_parts(body: str) -> None:
+    parts = body.format("t(i) = x(i) where i in 0:2 t(i) = -x(i) where i in 3:D")
+    with pytest.raises(SemanticError, match=r"no statement defines t\(2\)") as caught:
+        tc.compile(f"def f(float(D) x) -> (t) {{ {parts} }}")
+    e = caught.value
+    assert e.code == "TC0228" and e.span is not None and e.span.text == "t(i) = x(i) where i in 0:2"
+    assert [n.span.text for n in e.notes if n.span] == ["t(i) = -x(i) where i in 3:D"]

@@ -86,10 +86,11 @@ class KernelTools:
     def inspect(self, stage: str, **values: int) -> str:
         """A stage as text: `"ranges" | "ir" | "halide" | "scop" | "dependences"` (symbolic, or at sizes), and
         `"schedule" | "loops" | "code" | "llvm" | "asm"` for sizes given as keywords; `"html"` is a page of
-        all of them."""
+        all of them.  Notebooks show the text in lines, and the page."""
+        shown = import_module("tc.views.notebook")
         if stage == "html":
-            return import_module("tc.views.page").page(self, values)
-        return import_module("tc.inspect").artifact(self, stage, values)
+            return shown.Page(import_module("tc.views.page").page(self, values))
+        return shown.StageText(import_module("tc.inspect").artifact(self, stage, values))
 
     def tc_source(self, what: str) -> Source:
         """The source with its type variables as they are here, for `what` compiles or changes it.  Raises

@@ -134,3 +134,16 @@ def test_threads_are_counted_as_others_count_them(settings: dict[str, str], expe
     )
     usable = len(os.sched_getaffinity(0))
     assert int(run.stdout) == expected if expected else 1 <= int(run.stdout) <= usable
+
+
+def test_notebooks_show_stages_in_lines() -> None:
+    kernel = tc.compile("def f(float(N) x) -> (y) { y(i) = x(i) < 2 ? 1 : 0 }", "cpu")
+    choice: Any = kernel.inspect("choice", N=64)
+    assert issubclass(type(choice), str) and choice.startswith("region 0")
+    html = choice._repr_html_()
+    assert html.startswith("<pre>region 0") and html.endswith("</pre>")
+    loops: Any = kernel.specialize(N=64).inspect("loops")
+    assert "x[i_0.2] &lt; 2.0" in loops._repr_html_()
+    page: Any = kernel.inspect("html", N=64)
+    frame = page._repr_html_()
+    assert frame.startswith('<iframe srcdoc="&lt;!') and frame.count('"') == 6

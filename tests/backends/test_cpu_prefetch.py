@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import sys
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 from typing import Any
@@ -14,9 +12,9 @@ import pytest
 import tc
 from tc.codegen import llvm_jit
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import Expr, Load, variables, walk
-from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Prefetch, Promote, Stmt
+from tc.ir.expr import variables
 from tests.backends.cpu_cases import GEMM, backend
+from tests.backends.prefetch_cases import ADD, AVX512, MACHINE, events, lowered, prefetches
 
 GROUPED = """
 def gconv(float(N,G,C,H,W) I, float(G,F,C,KH,KW) K) -> (O) {
@@ -24,77 +22,6 @@ def gconv(float(N,G,C,H,W) I, float(G,F,C,KH,KW) K) -> (O) {
 }
 """
 SIZES = {"N": 12, "G": 2, "C": 8, "F": 8, "H": 6, "W": 8, "KH": 3, "KW": 3}
-ADD = "def add(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
-
-tc.compile(ADD, "cpu")
-AVX512 = sys.modules["tc_backends.cpu.isa"].AVX512
-
-MACHINE: dict[str, Any] = {
-    "cores": 2,
-    "l1": 32 << 10,
-    "l1_ways": 8,
-    "l3": 32 << 20,
-    "fma_units": 1,
-    "loads": 1,
-    "l2_bandwidth": 26.0,
-    "scattered_store_penalty": 0.0,
-    "unprefetched_row_penalty": 0.0,
-    "page_stride_penalty": 0.0,
-    "conflict_miss_factor": 4.0,
-    "prefetch_rereads": 1,
-    "prefetch_blocks": 1,
-    "stream_prefetch": 0,
-}
-
-
-def lowered(source: str, l2: int = 8 << 10, **sizes: int) -> Any:
-    """A program lowered for this machine with other instructions, whose second cache holds `l2` bytes: a few
-    rows."""
-    program = tc.compile(source, "cpu").program(sizes)
-    machine = replace(backend.host(), isa=AVX512, l2=l2, **MACHINE)
-    return backend.code_of(program, machine, tc.Options())
-
-
-def substatements(s: Stmt) -> Iterator[Stmt]:
-    yield s
-    for c in s.body if isinstance(s, Block) else [getattr(s, "body", None), getattr(s, "then", None)]:
-        if c is not None:
-            yield from substatements(c)
-
-
-def prefetches(nest: LoopNest) -> list[Prefetch]:
-    return [s for s in substatements(nest.body) if isinstance(s, Prefetch)]
-
-
-def events(s: Stmt, env: dict[str, int]) -> Iterator[tuple[bool, str, tuple[int, ...]]]:
-    """(is a prefetch, buffer, subscripts) of the elements that are prefetched and read, in order."""
-
-    def at(subscripts: tuple[Expr, ...]) -> tuple[int, ...]:
-        return tuple(evaluate(e, env) for e in subscripts)
-
-    match s:
-        case Block():
-            for c in s.body:
-                yield from events(c, env)
-        case For():
-            low, high = evaluate(s.lower, env), evaluate(s.upper, env)
-            if s.kind is LoopKind.VECTOR:  # lanes run along the filters and read the same pixel
-                high = low + 1
-            for i in range(low, high, s.step):
-                yield from events(s.body, {**env, s.var: i})
-        case Promote():
-            yield from events(s.body, env)
-        case If():
-            if evaluate(s.condition, env):
-                yield from events(s.then, env)
-        case Compute():
-            for e in walk(s.value):
-                if isinstance(e, Load):
-                    yield False, e.buffer, at(e.subscripts)
-        case Prefetch():
-            yield True, s.buffer, at(s.subscripts)
-        case _:
-            raise AssertionError(s)
 
 
 def test_rows_of_the_next_image_are_prefetched_while_this_one_is_computed() -> None:
@@ -461,71 +388,3 @@ def test_a_prefetch_may_be_outside_of_its_array() -> None:
     for p in gather_indices:
         (definition,) = [line for line in lines if line.strip().startswith(f"{p} = getelementptr")]
         assert "inbounds" not in definition
-
-
-TABLE = "def f(float(E,D) T, int(B,L) I) -> (O) { O(i,j) +=! T(I(i,k),j) }"
-BELOW = (
-    "def f(float(E,D) T, int(B,L) I) -> (O) { O(i,j) +=! T(I(i,k),j) where k in 0:30, i in 0:4, k+i < 20 }"
-)
-
-
-def gather_indices(nest: LoopNest) -> list[tuple[str, tuple[int, ...]]]:
-    """The elements that prefetches of gathers read as indices, in the order in which they run."""
-    out: list[tuple[str, tuple[int, ...]]] = []
-
-    def run(s: Stmt, env: dict[str, int]) -> None:
-        match s:
-            case Block():
-                for c in s.body:
-                    run(c, env)
-            case For():
-                if s.kind is LoopKind.VECTOR:
-                    return run(s.body, {**env, s.var: evaluate(s.lower, env)})
-                for i in range(evaluate(s.lower, env), evaluate(s.upper, env), s.step):
-                    run(s.body, {**env, s.var: i})
-            case If():
-                run(s.then if evaluate(s.condition, env) else s.otherwise or Block(()), env)
-            case Promote():
-                run(s.body, env)
-            case Prefetch():
-                out.extend(
-                    (x.buffer, tuple(evaluate(e, env) for e in x.subscripts))
-                    for e in s.subscripts
-                    for x in walk(e)
-                    if isinstance(x, Load)
-                )
-            case _:
-                pass
-
-    run(nest.body, {})
-    return list(dict.fromkeys(out))
-
-
-@pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
-def test_gathered_rows_are_prefetched_across_the_ends_of_sums() -> None:
-    found = gather_indices(lowered(TABLE, E=1000, D=16, B=3, L=30).nest)
-    order = [(i, k) for i in range(3) for k in range(30)]
-    assert found[:78] == [("I", x) for x in order[12:]]
-    assert set(found[78:]) <= {("I", x) for x in order}, "what lies beyond the last sum is not read"
-
-
-@pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
-def test_indices_that_may_not_exist_are_not_read_to_prefetch() -> None:
-    nest = lowered(BELOW, E=1000, D=16, B=4, L=20).nest
-    assert not gather_indices(nest)
-
-
-@pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
-@pytest.mark.parametrize("columns", [24, 29, 31, 32, 60])
-@pytest.mark.parametrize("l2_bandwidth", [26.0, 32.0])
-def test_gathered_rows_are_not_split(
-    columns: int, l2_bandwidth: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Each part of a row would check and compute the address again, and miss again where no prefetcher
-    predicts."""
-    monkeypatch.setitem(MACHINE, "l2_bandwidth", l2_bandwidth)
-    nest = lowered(TABLE, l2=1 << 20, E=350_000, D=columns, B=291, L=48).nest
-    assert [s for s in prefetches(nest) if s.buffer == "T"]
-    assert sum(isinstance(s, Promote) for s in substatements(nest.body)) == 1, (
-        "one register tile has all of a row"
-    )

@@ -35,7 +35,7 @@ from tc.pipeline.devices import Devices, HasDevices
 from tc.pipeline.front import Built, Front, Variant, build, specialize, unforeseen
 from tc.pipeline.load import load_or_compile
 from tc.pipeline.pass_manager import recording
-from tc.pipeline.target import Backend, Launcher
+from tc.pipeline.target import Backend, Launcher, Noted
 from tc.poly.implication import implies
 from tc.range_table import Integers, RangeTable, Requirement, compile_boxes, requirements
 from tc.ranges import Ranges, infer
@@ -399,8 +399,9 @@ class Kernel(KernelTools, KernelDevices):
         found = CACHE.get(key, make)
         if fresh:
             found.announce()
-        with self._lock:
-            self._noted.update(dict.fromkeys(found.compiled.notes))
+        if isinstance(found.compiled, Noted):
+            with self._lock:
+                self._noted.update(dict.fromkeys(found.compiled.notes))
         directory = dump_directory()
         if directory is not None and fresh:
             from tc.inspect import dump

@@ -38,7 +38,6 @@ class Compiled:
     schedule: str
     _code: llvm_jit.MachineCode = field(repr=False)
     notices: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
     def artifact(self, stage: str) -> str:
         """A stage of the compilation as text: the schedule tree, the loop nest, C, LLVM IR, assembly."""

@@ -36,7 +36,7 @@ class Runnable(Protocol):
 
     `workspace` is in bytes; with dynamic sizes it is an expression over them.  `release_gil` says whether a
     call takes long enough for other threads to run meanwhile.  `notices` are lines on what is simpler than
-    one would expect; each becomes a `tc.PerformanceNotice`.  `notes` are lines that `kernel.notes` has.
+    one would expect; each becomes a `tc.PerformanceNotice`.
     """
 
     @property
@@ -50,6 +50,11 @@ class Runnable(Protocol):
 
     @property
     def notices(self) -> tuple[str, ...]: ...
+
+
+@runtime_checkable
+class Noted(Runnable, Protocol):
+    """A kernel with lines for `kernel.notes`."""
 
     @property
     def notes(self) -> tuple[str, ...]: ...

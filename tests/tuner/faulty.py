@@ -38,7 +38,6 @@ class Kernel:
     workspace = 0
     release_gil = True
     notices: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
 
     def __init__(self, unroll: int | None) -> None:
         self.fault = plan()["faults"].get(str(unroll), "")

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any
 
 from tc.codegen.gpu_module import Kernel
-from tc.errors import BackendError
+from tc.errors import BackendError, PerformanceNotice, warn
 from tc.pipeline.devices import DeviceCall, Launches
 from tc.pipeline.target import Availability
 from tc.support import locks, settings
@@ -36,6 +36,18 @@ _INSTALL = "pip install 'tensor-comprehensions[cuda]', which brings cuda-binding
 
 def _no_memory(size: int) -> int:
     return 0
+
+
+_told: set[str] = set()
+
+
+def _tell_of_copies(name: str) -> None:
+    """A notice at a process's first call with arrays of the host."""
+    if _told:
+        return
+    _told.add(name)
+    text = f"{name} on cuda: arrays of the host are copied to the device at every call, and results back"
+    warn(PerformanceNotice(text, help="pass arrays that are on the device"), stacklevel=None)
 
 
 @dataclass
@@ -59,6 +71,7 @@ class Kernels:
     ) -> Record | None:
         """See `..gpu.run.run`.  Raises BackendError: TC0815 without a device, and as `CudaDevice.entered`."""
         found = device(settings.cuda_device())
+        _tell_of_copies(interface.name)
         with found.entered(interface.name):
             functions = self._loaded(found, kernels, None)
             return run(_Session(found), interface, kernels, functions, inputs, outputs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import warnings
 from typing import Any
 
 import numpy as np
@@ -237,6 +239,21 @@ def test_host_arrays_work_as_before(machine: Machine, mm: tc.Kernel) -> None:
     np.testing.assert_array_equal(mm(A, B), A @ B)
     np.testing.assert_array_equal(mm(torch.from_numpy(A), torch.from_numpy(B)), A @ B)
     assert not machine.live()
+
+
+def test_host_arrays_have_one_notice(
+    machine: Machine, mm: tc.Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.modules["tc_backends.cuda.device"], "_told", set())
+    twice = tc.compile(TWICE, "cuda")
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        for kernel, args in ((mm, (A, B)), (mm, (A, B)), (twice, (A[0], 2.0))):
+            kernel(*args)
+    (one,) = said
+    assert isinstance(one.message, tc.PerformanceNotice) and one.filename == __file__
+    assert one.message.message.startswith("mm on cuda: arrays of the host are copied")
+    assert one.message.help == "pass arrays that are on the device"
 
 
 # ---- refusals

@@ -97,6 +97,26 @@ def test_what_a_column_has_in_common() -> None:
     assert "O(i, j) = (A(i, j) - m(j)) * O_operand(j)" in program_text(program)
 
 
+def test_what_has_a_name() -> None:
+    """Values behind where are parts as others, and so is what is made of them."""
+    source = """def f(float(M,N) A, float(N) m, float(N) v) -> (O) {
+      O(i,j) = (A(i,j) - m(j)) * s * sqrt(fabs(s) + m(j)) + exp(m(j)) where s = rsqrt(v(j) + 1e-5) }"""
+    program, names = made(source, M=5, N=7)
+    text = program_text(program)
+    assert len(names) == 3 and "let" not in text, text
+    assert "(A(i, j) - m(j)) * O_operand(j) * O_operand__(j) + O_operand_(j)" in text
+    varying = source.replace("v(j) + 1e-5", "A(i,j)").replace(" + exp(m(j))", "")
+    assert made(varying, M=5, N=7)[1] == ()
+    sums = """def f(float(M,K) A, float(K,N) B, float(K) v) -> (O) {
+      O(i,j) +=! A(i,k) * s * B(k,j) where s = exp(v(k)) }"""
+    at = {"M": 4, "K": 5, "N": 6}
+    assert len(made(sums, **at)[1]) == len(made(sums.replace(" s *", " exp(v(k)) *"), **at)[1]) == 2
+    rng = np.random.default_rng(2)
+    a, m, v = (rng.random(s, dtype=np.float32) for s in ((600, 300), 300, 300))
+    got, (want,) = compiled(source)(a, m, v), interpreted(source, a, m, v)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
 def test_parts_of_operands() -> None:
     """Powers for each column, sines for each row of it, for all images the same."""
     source = """def f(float(B,P,D) x) -> (y) {

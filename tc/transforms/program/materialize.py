@@ -13,7 +13,7 @@ common, they compute in every row.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.ir.evaluate import bytes_of, evaluate
@@ -77,9 +77,10 @@ def materialize(
         chosen: dict[Expr, Operand] = {}
         _choose(program, stage, stage.value, worth, typical, chosen)
         if chosen:
-            program, made = _materialized(program, stage, list(chosen.values()))
+            program, made, reader = _materialized(program, stage, list(chosen.values()))
             names += (s.func for s in made)
-            pending = [*made, *pending]  # a part of an operand may have fewer points yet
+            again = [reader] if isinstance(stage.value, Let) else []  # what uses the name of an operand
+            pending = [*made, *again, *pending]  # a part of an operand may have fewer points yet
     return program, tuple(names)
 
 
@@ -90,16 +91,23 @@ def _choose(
     worth: Callable[[Program, Operand], bool],
     typical: Mapping[str, int],
     chosen: dict[Expr, Operand],
+    named: frozenset[str] = frozenset(),
 ) -> None:
-    """The largest parts of a value that are worth it, of those that are computed whatever data say."""
+    """The largest parts of a value that are worth it, of those that are computed whatever data say and in
+    which no `named` values are.  What a `Let` names is always computed."""
     if isinstance(e, Call) and e.kind != "intrinsic":
         return
-    found = _operand(program, stage, e, typical)
+    if isinstance(e, Let):
+        _choose(program, stage, e.value, worth, typical, chosen, named)
+        _choose(program, stage, e.body, worth, typical, chosen, named | {e.name})
+        return
+    free = not named or variables(e).isdisjoint(named)
+    found = _operand(program, stage, e, typical) if free else None
     if found is not None and worth(program, found):
         chosen[_anywhere(found.value)] = found
-    elif not isinstance(e, IfThenElse | Let):
+    elif not isinstance(e, IfThenElse):
         for part in children(e):
-            _choose(program, stage, part, worth, typical, chosen)
+            _choose(program, stage, part, worth, typical, chosen, named)
 
 
 def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]) -> Operand | None:
@@ -262,8 +270,8 @@ def _dense(form: Form, extents: Mapping[str, int]) -> bool:
 
 def _materialized(
     program: Program, stage: Stage, operands: Sequence[Operand]
-) -> tuple[Program, Sequence[Stage]]:
-    """The program with stages for these operands, and the stages."""
+) -> tuple[Program, Sequence[Stage], Stage]:
+    """The program with stages for these operands, these stages, and the one that reads them."""
     reads: dict[Expr, Expr] = {}
     stages: list[Stage] = []
     for o in operands:
@@ -292,9 +300,19 @@ def _materialized(
     at = position = program.stages.index(stage)
     while at and program.func_buffers[program.stages[at - 1].func] == own:
         at -= 1
-    reader = replace(stage, value=visit(stage.value))
+    reader = replace(stage, value=_without_names(visit(stage.value), {o.func for o in stages}))
     before, between, after = program.stages[:at], program.stages[at:position], program.stages[position + 1 :]
-    return replace(program, stages=(*before, *stages, *between, reader, *after)), stages
+    return replace(program, stages=(*before, *stages, *between, reader, *after)), stages, reader
+
+
+def _without_names(e: Expr, funcs: Collection[str]) -> Expr:
+    """A value in which reads of these stand for their names."""
+    if not isinstance(e, Let):
+        return e
+    body = _without_names(e.body, funcs)
+    if isinstance(e.value, Call) and e.value.name in funcs:
+        return _without_names(substitute(body, {e.name: e.value}), funcs)
+    return replace(e, body=body)
 
 
 def _domain(program: Program, stage: Stage, coordinates: Sequence[Form]) -> Domain:

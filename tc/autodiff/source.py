@@ -176,9 +176,7 @@ def _statement(d: Definition, op: str, names: Names) -> str:
         for v in d.domain.vars
     ]
     clauses += [text(subscript(c)) for c in d.domain.conditions]
-    # Passes look for factors and operands of sums, which a name would hide.
-    local = names.local(v.name for v in d.domain.vars)
-    value, lets = (plain(d.value), []) if d.op else shared(plain(d.value), local)
+    value, lets = shared(plain(d.value), names.local(v.name for v in d.domain.vars))
     clauses += [f"{name} = {text(part)}" for name, part in lets]
     where = f" where {', '.join(clauses)}" if clauses else ""
     return f"{d.target}{args} {op} {text(value)}{where}"

@@ -12,6 +12,8 @@ import tc
 from tc.autodiff.gradient import gradient
 
 Array = np.ndarray[Any, Any]
+# Of programs with look-ups, and of their gradients at sizes that leave a border nothing.
+LOOK_UPS = pytest.mark.filterwarnings("ignore::tc.DataDependentAccess", "ignore::tc.EmptyRange")
 
 PROGRAMS: dict[str, tuple[str, Mapping[str, Sequence[int]]]] = {
     "layer": (
@@ -248,6 +250,7 @@ def differs(
     return abs(told - slope) / size
 
 
+@LOOK_UPS
 @pytest.mark.share(12)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("name", list(PROGRAMS))
@@ -451,6 +454,7 @@ def test_padding_is_a_condition_of_the_domain() -> None:
     )
 
 
+@LOOK_UPS
 @pytest.mark.share(12)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_tangents_are_the_transpose_of_gradients(name: str) -> None:
@@ -469,7 +473,7 @@ def test_tangents_are_the_transpose_of_gradients(name: str) -> None:
     primal = kernel(**values)
     primal = primal if isinstance(primal, tuple) else (primal,)
     for a, b in zip(primal, found, strict=False):
-        np.testing.assert_array_equal(a, b)
+        np.testing.assert_allclose(a, b, rtol=1e-13)
     weights = {n: rng.normal(size=np.shape(getattr(found, f"t_{n}"))) for n in g.seeds}
     adjoints = tc.compile(g.source, backend="reference")(
         *values.values(), *(w if w.shape else float(w) for w in weights.values())

@@ -52,9 +52,7 @@ def test_results(c: Any, dtype: str) -> None:
 @pytest.mark.share(18)
 @pytest.mark.parametrize("backend", ["reference", pytest.param("opencl", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("c", CASES, ids=IDS)
-def test_results_of_other_backends(c: Any, backend: str, request: pytest.FixtureRequest) -> None:
-    if (c.name, backend) == ("rnn", "opencl"):  # TC0905: a state that one kernel reads and writes
-        request.applymarker(pytest.mark.xfail(raises=tc.InternalError))
+def test_results_of_other_backends(c: Any, backend: str) -> None:
     op = library.operators()[c.name]
 
     def run(**given: Any) -> Any:

@@ -21,6 +21,7 @@ from .dot_code import DotEmitter
 from .instructions import Function
 from .values import Value
 
+_FLUSH = 0x8040  # of MXCSR: results to zero, operands to zero
 SIZE = "%size."  # operands of dynamic sizes, the same in all functions
 
 
@@ -33,6 +34,9 @@ class FunctionEmitter(DotEmitter):
         self.functions: list[str] = []
         self.bases: dict[str, str] = {}
         self.chunk: str | None = None  # the variable of the parallel loop whose iteration this function runs
+        # Conversions of halves by multiplication, where no instruction does them, need subnormal numbers.
+        whole = isa.half_conversions or not any(a.dtype.is_half for a in nest.arrays)
+        self.flushes = fast_math and isa.x86 and whole
 
     def attributes(self) -> str:
         # A spilled vector on an unaligned stack may lie across two lines.
@@ -56,7 +60,27 @@ class FunctionEmitter(DotEmitter):
         for i in range(len(self.nest.sizes)):
             pointers.append(f"  {SIZE}{i}.at = getelementptr i64, ptr %sizes, i64 {i}")
             pointers.append(f"  {SIZE}{i} = load i64, ptr {SIZE}{i}.at, align 8")
-        return "\n".join([head, "entry:", *pointers, *self.fn.entry, *self.fn.lines, "}", ""])
+        mode = self._flushing() if self.flushes else ()
+        return "\n".join([head, "entry:", *pointers, *mode, *self.fn.entry, *self.fn.lines, "}", ""])
+
+    def _flushing(self) -> tuple[str, ...]:
+        """Subnormal operands and results are zero from here on."""
+        self.declarations |= {f"declare void @llvm.x86.sse.{x}mxcsr(ptr)" for x in ("st", "ld")}
+        return (
+            "  %mode.before = alloca i32, align 4",
+            "  %mode.flushing = alloca i32, align 4",
+            "  call void @llvm.x86.sse.stmxcsr(ptr %mode.before)",
+            "  %mode = load i32, ptr %mode.before, align 4",
+            f"  %mode.flushes = or i32 %mode, {_FLUSH}",
+            "  store i32 %mode.flushes, ptr %mode.flushing, align 4",
+            "  call void @llvm.x86.sse.ldmxcsr(ptr %mode.flushing)",
+        )
+
+    def leave(self, result: str) -> None:
+        """Emit a return, with the floating-point mode as it was."""
+        if self.flushes:
+            self.do("call void @llvm.x86.sse.ldmxcsr(ptr %mode.before)")
+        self.do(f"ret {result}")
 
     # Operands that functions load once.
 
@@ -127,7 +151,7 @@ class FunctionEmitter(DotEmitter):
         return self.scalars[name]
 
     def failed(self) -> None:
-        self.do("ret void" if self.chunk else "ret i32 1")
+        self.leave("void" if self.chunk else "i32 1")
 
     @contextmanager
     def function(self) -> Generator[None]:

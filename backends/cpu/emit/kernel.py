@@ -93,9 +93,9 @@ class NestEmitter(FunctionEmitter):
         if parallel and self.nest.sites:
             first = self.op("load i64, ptr %error, align 8")
             failed = self.op(f"icmp ne i64 {first}, 0")
-            self.do(f"ret i32 {self.op(f'zext i1 {failed} to i32')}")
+            self.leave(f"i32 {self.op(f'zext i1 {failed} to i32')}")
         else:
-            self.do("ret i32 0")
+            self.leave("i32 0")
         kernel = self.finish(f"define i32 @{KERNEL}(ptr %args) {self.attributes()} {{")
         parts = [f"; {self.nest.name}", *self.texts.values(), *self.helper_text(), *self.functions, kernel]
         if any(a.nontemporal for a in self.nest.arrays):
@@ -455,7 +455,7 @@ class NestEmitter(FunctionEmitter):
         self.statement(s.body, Env({**moved, s.var: Affine.of("%item")}, {}))
         self.close()
         self.emit_store_fence()
-        self.do("ret void")
+        self.leave("void")
         arguments = "i64 %item, i64 %slot, ptr %context"
         text = self.finish(f"define internal void @{task}({arguments}) {self.attributes()} {{")
         head, rest = text.split("entry:\n", 1)

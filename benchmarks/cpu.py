@@ -6,7 +6,8 @@
     python -m benchmarks.cpu --drawn 40 [--seed 1] [--cold] [--isa avx2]
 
 `--drawn` takes programs at random (`benchmarks.workloads.drawn`); with `--cold` calls take turns with inputs
-of four times the last cache, so that none has them; with `--isa` no library may use more than that.
+of four times the last cache, so that none has them; with `--isa` no library may use more than that.  With
+`--double` the floats of every case are float64; results of a group have a name of their own then.
 
 Columns: the best peer; its time by tc's (above 1: tc is faster), the median of the rounds' ratios with its
 95 % confidence interval; what tc reaches, in 10^9 operations or bytes per second; the share of the measured
@@ -23,7 +24,7 @@ import argparse
 import statistics
 import sys
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from benchmarks import peaks as machine_peaks
@@ -57,6 +58,7 @@ def parser() -> argparse.ArgumentParser:
     out.add_argument("--drawn", type=int, metavar="N", help="so many cases at random instead")
     out.add_argument("--seed", type=int, default=1, help="which cases --drawn takes")
     out.add_argument("--cold", action="store_true", help="no call finds its inputs in a cache")
+    out.add_argument("--double", action="store_true", help="floats of the cases are float64, not float32")
     out.add_argument("--group", choices=tuple(GROUPS), help="one group of cases (default: the first two)")
     out.add_argument("--rounds", type=int, default=15)
     out.add_argument("--threads", type=int, default=len(peers.cores()))
@@ -231,7 +233,8 @@ def _cases(arguments: argparse.Namespace) -> list[Case]:
         return [_found(key) for key in arguments.at]
     if arguments.drawn:
         return draw(arguments.seed, arguments.drawn)
-    return select(arguments.group, arguments.only)
+    cases = select(arguments.group, arguments.only)
+    return [replace(c, double=True) for c in cases] if arguments.double else cases
 
 
 def _found(key: str) -> Case:
@@ -345,6 +348,7 @@ def _apart(
     """What is written to which results: each group to its own, a choice from both to another, and what an
     instruction set limits apart from what machines without more of it have shown."""
     limit = ("_cold" if arguments.cold else "") + (f"_as_{arguments.isa}" if arguments.isa else "")
+    limit += "_f64" if arguments.double else ""
     if arguments.at or (arguments.only and not arguments.group):
         return {f"cpu{limit}": list(measurements)}
     out: dict[str, list[Measurement]] = {}

@@ -2,7 +2,7 @@
 
 from benchmarks.workloads.cases import CASES, FAMILIES, GROUPS, LOOPS, MORE, POLYBENCH, PROGRAMS, REPORT
 from benchmarks.workloads.drawn import draw
-from benchmarks.workloads.model import Array, Case, Workload
+from benchmarks.workloads.model import DOUBLE, Array, Case, Workload
 
 __all__ = [
     "CASES", "FAMILIES", "GROUPS", "LOOPS", "MORE", "POLYBENCH", "PROGRAMS", "REPORT", "Array", "Case",
@@ -11,11 +11,13 @@ __all__ = [
 
 
 def find(key: str) -> Case:
-    """The case of a `family@size,size` or `family:words@size,size`, whether or not it is one of `CASES`."""
-    family, _, sizes = key.partition("@")
+    """The case of a `family@size,size` or `family:words@size,size`, whether or not it is one of `CASES`; in
+    float64 with `@f64` behind it."""
+    family, _, sizes = key.removesuffix(DOUBLE).partition("@")
     name, *words = family.split(":")
     numbers = tuple(int(n) for n in sizes.split(","))
-    return Case("more", FAMILIES[name], numbers, numbers, words=tuple(words))
+    double = key.endswith(DOUBLE)
+    return Case("more", FAMILIES[name], numbers, numbers, words=tuple(words), double=double)
 
 
 def select(group: str | None = None, only: list[str] | None = None) -> list[Case]:

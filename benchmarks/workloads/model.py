@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -142,16 +143,40 @@ class Case:
     tiny: tuple[int, ...]
     label: str = ""  # in place of the family's name
     words: tuple[str, ...] = ()
+    double: bool = False  # its floats are float64
 
     @property
     def name(self) -> str:
         shown = ",".join(f"{n:g}" if n >= 1_000_000 else str(n) for n in self.sizes)
-        return " ".join((self.label or self.family.__name__, *self.words, shown)).strip()
+        double = "f64" if self.double else ""
+        return " ".join((self.label or self.family.__name__, *self.words, shown, double)).strip()
 
     @property
     def key(self) -> str:
         """Family, words and sizes, for another process to find it by."""
-        return f"{':'.join((self.family.__name__, *self.words))}@{','.join(str(n) for n in self.sizes)}"
+        sizes = ",".join(str(n) for n in self.sizes) + (DOUBLE if self.double else "")
+        return f"{':'.join((self.family.__name__, *self.words))}@{sizes}"
 
     def workload(self, *, tiny: bool = False) -> Workload:
-        return self.family(*self.words, *(self.tiny if tiny else self.sizes))
+        found = self.family(*self.words, *(self.tiny if tiny else self.sizes))
+        return in_double(found) if self.double else found
+
+
+DOUBLE = "@f64"  # behind the sizes of a key
+
+
+def in_double(w: Workload) -> Workload:
+    """The same in float64 where it is in float32."""
+    changed = {a.name for a in w.inputs if a.dtype == "float32"}
+
+    def wide(arrays: tuple[Array, ...]) -> tuple[Array, ...]:
+        return tuple(replace(a, dtype="float64") if a.dtype == "float32" else a for a in arrays)
+
+    return replace(
+        w,
+        source=re.sub(r"\bfloat(?:32)?\b", "double", w.source),
+        inputs=wide(w.inputs),
+        results=wide(w.results),
+        result_bytes=w.result_bytes * (2 if changed else 1),
+        gathered={n: b * (2 if n in changed else 1) for n, b in (w.gathered or {}).items()} or None,
+    )

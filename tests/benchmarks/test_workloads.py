@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -120,7 +121,24 @@ def test_names_are_unique_and_the_report_is_complete() -> None:
 
 def test_a_case_is_found_by_its_key() -> None:
     for case in (*ALL, *LOOPS, *POLYBENCH):
-        assert find(case.key).workload() == case.workload()
+        for one in (case, replace(case, double=True)):
+            assert find(one.key).workload() == one.workload()
+
+
+@pytest.mark.share(9)
+@pytest.mark.parametrize("case", [*ALL, *LOOPS], ids=lambda c: c.name)
+def test_every_case_is_one_of_float64_too(case: Case) -> None:
+    workload, single = replace(case, double=True).workload(tiny=True), case.workload(tiny=True)
+    kinds = {a.dtype for a in single.inputs}
+    assert {a.dtype for a in workload.inputs} == {"float64" if k == "float32" else k for k in kinds}
+    assert workload.read_bytes() >= single.read_bytes()
+    args = tuple(workload.arrays(3).values())
+    wanted = means(workload, args)
+    assert not any(w.dtype == np.float32 for w in wanted)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        found = as_tuple(tc.compile(workload.source, backend="cpu")(*args))
+    assert compare(list(found), wanted, workload.terms) is None
 
 
 def test_cases_at_random_follow_from_the_seed_and_are_affordable() -> None:

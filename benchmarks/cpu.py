@@ -230,10 +230,11 @@ def names_for(arguments: argparse.Namespace) -> list[str]:
 
 def _cases(arguments: argparse.Namespace) -> list[Case]:
     if arguments.at:
-        return [_found(key) for key in arguments.at]
-    if arguments.drawn:
-        return draw(arguments.seed, arguments.drawn)
-    cases = select(arguments.group, arguments.only)
+        cases = [_found(key) for key in arguments.at]
+    elif arguments.drawn:
+        cases = draw(arguments.seed, arguments.drawn)
+    else:
+        cases = select(arguments.group, arguments.only)
     return [replace(c, double=True) for c in cases] if arguments.double else cases
 
 

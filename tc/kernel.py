@@ -46,7 +46,7 @@ from tc.support.float_mode import standard
 from tc.support.garbage import uncollected
 from tc.support.reproducer import reporting
 from tc.support.settings import dump_directory
-from tc.warm_start.card import Place
+from tc.warm_start.card import MOST, Place
 from tc.warm_start.record import record
 
 _LOG = logging.getLogger("tc")
@@ -442,8 +442,9 @@ class Kernel(KernelTools, KernelDevices):
         return value
 
     def _remember(self, compiled: Compiled, shapes: Mapping[str, tuple[int, ...]]) -> None:
-        """Put a kernel on the card that a new process looks for."""
-        if self.card is not None:
+        """Put a kernel on the card that a new process looks for.  Of a kernel of dynamic sizes only the
+        first ones are: a call at new sizes takes less time than a file."""
+        if self.card is not None and (not self._dynamic or len(self._ready) <= MOST):
             integers = dict(compiled.variant.integers)
             spec = dispatch.call_spec(self._signature, integers, shapes, compiled.scalars, compiled.inout)
             record(self.card, compiled, spec)

@@ -13,7 +13,7 @@ from tc.cache import disk
 from tc.runtime.call_spec import CallSpec
 from tc.warm_start.warnings import SavedWarning
 
-_MOST = 16  # calls of a card
+MOST = 16  # calls of a card
 
 Known = tuple[tuple[str, int, str], ...]
 
@@ -83,7 +83,7 @@ def add(place: Place, warnings: tuple[SavedWarning, ...], call: SavedCall) -> No
         return
     before = read(place.name)
     others = before.calls if before is not None else ()
-    calls = [call, *(c for c in others if c.spec != call.spec)][:_MOST]
+    calls = [call, *(c for c in others if c.spec != call.spec)][:MOST]
     codes: dict[bytes, int] = {}  # calls at dynamic sizes have one
     end = 0
     for c in calls:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from tc.codegen import llvm_jit
 from tc.codegen.gpu_module import Kernel
 from tc.errors import BackendError, InternalError
 from tc.pipeline.target import Availability
@@ -23,6 +24,7 @@ from tc.support import locks, settings
 from ..gpu.interface import Interface
 from ..gpu.run import OUT_OF_MEMORY, Array, Record, run
 from ..gpu.target import GENERIC, Target
+from . import pocl
 
 _INSTALL = "pip install 'tensor-comprehensions[opencl]', which brings PoCL, a device on any CPU"
 _building = locks.lock()
@@ -202,4 +204,8 @@ def _find(wanted: str) -> Device:
         devices = fitting
     gpus = [d for d in devices if d.type & cl.device_type.GPU]
     device = (gpus or devices)[0]
-    return Device(cl, device, cl.Context([device]), threading.local())
+    found = Device(cl, device, cl.Context([device]), threading.local())
+    if found.pocl and device.version.endswith("-generic"):
+        features = {f[1:] for f in llvm_jit.host_cpu()[1].split(",") if f.startswith("+")}
+        pocl.rename(device.int_ptr, b"generic", pocl.known_processor(features))
+    return found

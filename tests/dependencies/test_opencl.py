@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import platform
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -63,3 +66,45 @@ def test_pyopencl_keeps_no_binaries(device: Any, monkeypatch: pytest.MonkeyPatch
     assert not list(tmp_path.rglob("*"))
     cl.Program(device.context, text).build(device.flags)
     assert list(tmp_path.rglob("binary"))
+
+
+RENAMED = """
+import platform, sys
+import numpy as np, pyopencl as cl
+from tc import registry
+from tc.codegen import llvm_jit
+registry.load("opencl")
+pocl = sys.modules["tc_backends.opencl.pocl"]
+device = next(d for p in cl.get_platforms() for d in p.get_devices() if "Portable" in p.name)
+name = device.version.split("-gnu-")[1].encode()
+features = {f[1:] for f in llvm_jit.host_cpu()[1].split(",") if f.startswith("+")}
+new = pocl.known_processor(features)
+print(pocl.rename(device.int_ptr, b"no processor", new), pocl.rename(device.int_ptr, name, new))
+print(new == name or not pocl.rename(device.int_ptr, name, new))
+context = cl.Context([device])
+queue = cl.CommandQueue(context)
+text = "__kernel void k(__global float *x) { x[get_global_id(0)] = sqrt(x[get_global_id(0)]); }"
+kernel = cl.Kernel(cl.Program(context, text).build(cache_dir=False), "k")
+x = np.arange(64, dtype=np.float32) ** 2
+held = cl.Buffer(context, cl.mem_flags.COPY_HOST_PTR, hostbuf=x)
+kernel(queue, (64,), (16,), held)
+cl.enqueue_copy(queue, x, held)
+print((x == np.arange(64)).all())
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere clang takes the name generic")
+def test_a_processor_that_pocl_does_not_know_gets_the_name_of_an_older_one() -> None:
+    """Of a newer processor its name is "generic", with which no kernel builds; here with the name of any."""
+    ran = subprocess.run([sys.executable, "-c", RENAMED], capture_output=True, text=True, check=True)
+    assert ran.stdout.split() == ["False", "True", "True", "True"]
+
+
+def test_names_of_older_processors() -> None:
+    registry.load("opencl")
+    named = sys.modules["tc_backends.opencl.pocl"].known_processor
+    avx2 = {"avx", "avx2", "fma", "bmi2"}
+    assert named({*avx2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}) == b"skylake-avx512"
+    assert named({*avx2, "avx512f"}) == b"haswell"
+    assert named({"avx"}) == b"sandybridge"
+    assert named(()) == b"x86-64"

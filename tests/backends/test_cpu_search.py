@@ -63,3 +63,35 @@ def test_no_loop_would_have_better_lanes(seed: int) -> None:
     assert len(found) > 1, source
     better = {o: c for o, c in found.items() if c < 0.999 * chosen}
     assert not better, f"{chosen} for {source} at {sizes}"
+
+
+# Sums whose reductions run in blocks, and what uses them: nothing but the sum is stored again for each block.
+BLOCKED = {
+    "lanes along a short row": (
+        "y(i,k) +=! a(j,k,i) * b(j,i)",
+        "float(J,K,I) a, float(J,I) b",
+        "i,k",
+        {"I": 1500, "J": 1500, "K": 3},
+    ),
+    "two arrays that are read once": (
+        "y(k,i) +=! a(i,j,k) * b(j,i,k)",
+        "double(I,J,K) a, double(J,I,K) b",
+        "k,i",
+        {"I": 3, "J": 700, "K": 1500},
+    ),
+    "integers": (
+        "y(k,j) +=! a(j,i,k) * b(k,i)",
+        "int64(J,I,K) a, int64(K,I) b",
+        "k,j",
+        {"I": 100, "J": 3, "K": 700},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BLOCKED)
+def test_what_uses_a_sum_is_not_counted_for_each_block_of_it(name: str) -> None:
+    total, params, row, sizes = BLOCKED[name]
+    source = f"def f({params}) -> (y, z) {{ {total} z({row}) = y({row}) * y({row}) }}"
+    shared, apart = predicted(source, sizes), predicted(source, sizes, fusion="min")
+    assert shared is not None and apart is not None
+    assert shared <= 1.01 * apart

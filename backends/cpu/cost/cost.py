@@ -183,7 +183,7 @@ def _row_start_cycles(r: Ref, extents: Mapping[str, int]) -> float:
 
 
 def _block_reload_cycles(context: NestContext, c: Candidate, extents: Mapping[str, int]) -> float:
-    """Cycles to load and store the results again for each block of a deep reduction but the first."""
+    """Cycles to load and store what a deep reduction updates again for each of its blocks but the first."""
     machine = context.machine
     blocked = [
         (p, t.block) for p, t in zip(context.nest.phases, c.phases, strict=True) if t.block is not None
@@ -193,8 +193,9 @@ def _block_reload_cycles(context: NestContext, c: Candidate, extents: Mapping[st
         return 0.0
     at = {n: min(t.register, extents[n]) for n, t in c.tiles.items()}
     tiles = math.prod(-(-extents[n] // e) for n, e in at.items())
+    updated = {r.buffer for p, _ in blocked for s in p.statements for r in context.work[s].refs if r.written}
     total = 0.0
-    for r in context.accumulators.values():
+    for r in (r for b, r in context.accumulators.items() if b in updated):
         each = 2 * store_cycles(r, c, at, machine)
         if footprint(r, extents) > machine.l1 // 2:
             each = max(each, 2 * footprint(r, at) / machine.l2_bandwidth)

@@ -75,3 +75,12 @@ def test_a_tile_fits_the_local_memory_of_a_device() -> None:
         shared = [a for a in nest.arrays if a.role == "shared"]
         assert shared
         assert sum(math.prod(e.value for e in a.shape) * a.dtype.itemsize for a in shared) <= size
+
+
+def test_names_of_older_processors() -> None:
+    named = backend("opencl.pocl").known_processor
+    avx2 = {"avx", "avx2", "fma", "bmi2"}
+    assert named({*avx2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}) == b"skylake-avx512"
+    assert named({*avx2, "avx512f"}) == b"haswell"
+    assert named({"avx"}) == b"sandybridge"
+    assert named(()) == b"x86-64"

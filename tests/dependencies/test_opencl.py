@@ -98,13 +98,3 @@ def test_a_processor_that_pocl_does_not_know_gets_the_name_of_an_older_one() -> 
     """Of a newer processor its name is "generic", with which no kernel builds; here with the name of any."""
     ran = subprocess.run([sys.executable, "-c", RENAMED], capture_output=True, text=True, check=True)
     assert ran.stdout.split() == ["False", "True", "True", "True"]
-
-
-def test_names_of_older_processors() -> None:
-    registry.load("opencl")
-    named = sys.modules["tc_backends.opencl.pocl"].known_processor
-    avx2 = {"avx", "avx2", "fma", "bmi2"}
-    assert named({*avx2, "avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}) == b"skylake-avx512"
-    assert named({*avx2, "avx512f"}) == b"haswell"
-    assert named({"avx"}) == b"sandybridge"
-    assert named(()) == b"x86-64"

@@ -128,8 +128,8 @@ def accesses(draw: st.DrawFn, s: _Scope, pool: str, t: str, containing: str = ""
 @st.composite
 def conditions(draw: st.DrawFn, s: _Scope, pool: str, depth: int) -> Exp:
     relation = draw(st.sampled_from(["<", ">=", "==", "!=", "<=", ">"]))
-    kind = draw(st.integers(0, 5))
-    v = Index(draw(st.sampled_from(pool)))
+    kind = draw(st.integers(0, 6))
+    v: Exp = Index(draw(st.sampled_from(pool)))
     if kind < 2:
         return Binary(relation, v, number(draw(st.integers(0, 4))))
     if kind == 2:
@@ -140,6 +140,11 @@ def conditions(draw: st.DrawFn, s: _Scope, pool: str, depth: int) -> Exp:
         return Unary("!", a) if op == "!" else Binary(op, a, b)
     if kind == 4 and s.sizes:
         return Binary(relation, Binary("+", v, number(1)), Size(draw(st.sampled_from(s.sizes))))
+    if kind == 6:  # of lanes that take turns
+        moved = draw(st.sampled_from(["", "+", "-", "/"]))
+        turn = Binary(moved, v, number(draw(st.integers(2, 3)))) if moved else v
+        every = Binary("%", turn, number(draw(st.sampled_from([2, 4, 3]))))
+        return Binary(draw(st.sampled_from(["==", "!=", "<"])), every, number(draw(st.integers(0, 2))))
     t = s.type
     a, b = draw(expressions(s, pool, t, depth - 1)), draw(expressions(s, pool, t, depth - 1))
     if t == "bool":

@@ -15,6 +15,7 @@ LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
 CONV = "def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) { O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx) }"
 PACKED: dict[str, Any] = {"vector": 1, "register_tile": (1, 16, 1, 4), "pack": True}
 TURNED: dict[str, Any] = {"vector": 0, "register_tile": (32, 4)}
+TURNS = "def f(float(N) a, float(N) b) -> (y) { y(i) = i % 2 == 0 ? a(i/2) : b(i/2) where i in 0:2*N }"
 MAX: dict[str, Any] = {"fusion": "max"}
 ONE_ROW: dict[str, Any] = {"fusion": "max", "vector": -1, "register_tile": (1,)}
 STREAMED: dict[str, Any] = {"machine": {"l3": 64}}
@@ -68,6 +69,33 @@ WRONG_CODE = (
                 N=13,
             ),
         ),
+    ),
+    Miscompilation(
+        "a choice by lanes takes the other side",
+        "lane_conditions.choose",
+        "yes += [i] * holds",
+        "yes += [i] * (not holds)",
+        (on("result", TURNS, N=32),),
+    ),
+    Miscompilation(
+        "a remainder of indices that the type does not hold is taken as if it did",
+        "lane_conditions._fits",
+        "return (-_INT32_MAX if typed.dtype.is_signed else 0) <= least and greatest <= _INT32_MAX",
+        "return True",
+        (
+            on(
+                "result",
+                "def f(float(N) a, float(N) b) -> (y) { y(i) = (2147483632 + int(i)) % 3 == 0 ? a(i) : b(i) where i in 0:32 }",
+                N=32,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "lanes are loaded from where the leading ones are",
+        "load_by_shuffle._shuffled",
+        "own = {i: p - start for i, p in offsets.items() if start <= p < start + width}",
+        "own = {i: p - start for i, p in enumerate(offsets.values()) if start <= p < start + width}",
+        (on("result", TURNS, N=32),),
     ),
     Miscompilation(
         "two images have one padding",

@@ -192,7 +192,12 @@ class Iteration:
             return Accesses(count, wide, scattered, operations)
         stride = r.strides.get(vector, 0)
         if vector in r.indirect or stride not in (0, 1):
-            if not r.written and _is_picked(stride, r):
+            if not r.written and (period := r.periods.get(vector, 0)) and self.lanes % period == 0:
+                scattered = False
+                count *= _SHUFFLED_LOADS
+                operations += count
+                wide = True
+            elif not r.written and _is_picked(stride, r):
                 scattered = False
                 count *= stride
                 operations += count

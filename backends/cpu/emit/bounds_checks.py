@@ -52,7 +52,7 @@ def check(
         found = emitter.op(f"add i64 {found}, {emitter.value(lower, env).text}")
     with emitter.under(emitter.lanes, None):
         kept = tuple(one(emitter.value(p, env)) for p in emitter.point[:MAX_POINT])
-    words = error_record(site, found, kept, dimension)
+    words = error_record(site, found, kept, array.source_dimension(dimension))
     name = f"record_{len(words)}"
     emitter.texts.setdefault(name, _record_function(name, len(words)))
     emitter.do(f"call void @{name}(ptr %error, {', '.join(f'i64 {w}' for w in words)})")

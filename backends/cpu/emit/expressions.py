@@ -46,7 +46,7 @@ from tc.ir.loops import Array
 from tc.poly import fractions
 
 from ..isa import Isa
-from . import load_by_shuffle, quotients
+from . import lane_conditions, load_by_shuffle, quotients
 from .affine import Affine, factors
 from .bounds_checks import check
 from .index_forms import Env, IndexEmitter, LoopContext
@@ -74,6 +74,7 @@ class ExpressionEmitter(IndexEmitter):
         self.point: tuple[Expr, ...] = ()
         self._expensive: dict[int, tuple[Expr, bool]] = {}
         self._nonaffine: dict[int, tuple[Load, bool]] = {}
+        self._known_conditions: dict[int, tuple[IfThenElse, bool]] = {}
         self._hoistable: dict[int, tuple[Expr, bool]] = {}
 
     def scalar(self, name: str) -> Value:
@@ -285,6 +286,10 @@ class ExpressionEmitter(IndexEmitter):
 
     def lazy(self, e: IfThenElse, env: Env) -> Value:
         """The value of a condition of which only one side may be computed."""
+        if self.lanes and self._may_be_known(e):
+            found = lane_conditions.choose(self, e, env)
+            if found is not None:
+                return found
         with self.hoisting(self._condition_operands(e.condition, env) if padding(e) else None):
             c = self.value(e.condition, env)
         if c.constant is not None:
@@ -402,6 +407,13 @@ class ExpressionEmitter(IndexEmitter):
         found = self._nonaffine.get(id(e))
         if found is None:
             found = self._nonaffine[id(e)] = e, load_by_shuffle.is_nonaffine(e)
+        return found[1]
+
+    def _may_be_known(self, e: IfThenElse) -> bool:
+        """Whether a condition may be known lane by lane; cached as well."""
+        found = self._known_conditions.get(id(e))
+        if found is None:
+            found = self._known_conditions[id(e)] = e, lane_conditions.may_be_known(e.condition)
         return found[1]
 
     def _is_expensive(self, e: Expr) -> bool:

@@ -9,7 +9,7 @@ after the first as there are lanes between.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tc.codegen.llvm_expr import storage_type
@@ -53,7 +53,7 @@ def is_nonaffine(load: Load) -> bool:
 def nonaffine_subscripts(e: ExpressionEmitter, load: Load, env: Env) -> list[Expr]:
     """The subscripts that differ between lanes; none unless one of them is non-affine within a vector, all
     are made of indices only, and the active lanes are known."""
-    if not e.lanes or (e.mask is not None and e.mask.active is None):
+    if not e.lanes or e.known_lanes() is None:
         return []
     varying = [s for s in load.subscripts if env.varies(s)]
     if all(e.form(s, env) is not None for s in varying):
@@ -74,16 +74,17 @@ def load_by_shuffle(
     # Lane by lane, every varying subscript has a form, and only the constants may differ.
     varying = [t for s in varying_subscripts for t in linear_terms(s)[0] if env.varies(t)]
     found: list[Affine] = []
-    for i in range(_active(e)):
+    places = e.known_lanes() or ()
+    for i in places:
         here = env.at_lane(i)
         all_affine = all(e.form(t, here) is not None for t in varying)
         address = e.address(array, load.subscripts, here) if all_affine else None
         if address is None or address.terms != (found or [address])[0].terms:
             return None
         found.append(address)
-    offsets = [a.constant - found[0].constant for a in found]
-    step = offsets[1] if len(offsets) > 1 else 0
-    if promotion is None and 0 <= step <= 1 and all(p == i * step for i, p in enumerate(offsets)):
+    offsets = {i: a.constant - found[0].constant for i, a in zip(places, found, strict=True)}
+    step, leading = offsets.get(1, 0), places == range(len(places))
+    if promotion is None and leading and 0 <= step <= 1 and all(p == i * step for i, p in offsets.items()):
         return e.load(array, found[0] + Affine.of(LANE) * step)
     return _shuffled(e, array, found[0], offsets)
 
@@ -93,8 +94,14 @@ def load_contiguous(
 ) -> Value | None:
     """The elements of lanes that are loaded as one vector if they are contiguous, and gathered otherwise: a
     branch decides.  None where the distance of the last lane does not prove that all are contiguous."""
-    last, subscript = _active(e) - 1, load.subscripts[-1]
-    single = last > 0 and list(varying_subscripts) == [subscript] and e.promotion_of(array) is None
+    places, subscript = e.known_lanes() or (), load.subscripts[-1]
+    last = len(places) - 1
+    single = (
+        last > 0
+        and places == range(len(places))
+        and list(varying_subscripts) == [subscript]
+        and e.promotion_of(array) is None
+    )
     if not single or not _steps_at_most_one(e, subscript, env):
         return None
     first = e.address(array, load.subscripts, env.at_lane(0))
@@ -114,11 +121,6 @@ def load_contiguous(
         e.do(f"br label %{after}")
     e.start(after)
     return Value(e.op(f"phi {type_text(v.dtype, v.lanes)} {', '.join(incoming)}"), v.dtype, v.lanes)
-
-
-def _active(e: PromotionEmitter) -> int:
-    """The active lanes, which come first."""
-    return e.lanes if e.mask is None else e.mask.active or 0
 
 
 def _steps_at_most_one(e: ExpressionEmitter, s: Expr, env: Env) -> bool:
@@ -161,10 +163,10 @@ def _slope(e: ExpressionEmitter, s: Expr, env: Env) -> int:
     return a.lane if a is not None else 0
 
 
-def _shuffled(e: PromotionEmitter, array: Array, first: Affine, offsets: Sequence[int]) -> Value | None:
-    """The elements at `offsets` from `first`, one for each lane, and 0 in lanes beyond; None where
-    they are in too many runs."""
-    runs = _runs(sorted(set(offsets)), e.lanes)
+def _shuffled(e: PromotionEmitter, array: Array, first: Affine, offsets: Mapping[int, int]) -> Value | None:
+    """The elements at `offsets` from `first`, by lanes, and 0 in all others; None where they are in too many
+    runs."""
+    runs = _runs(sorted(set(offsets.values())), e.lanes)
     if len(runs) > _MAX_RUNS:
         return None
     vector, beyond = f"<{e.lanes} x {storage_type(array.dtype)}>", len(offsets) < e.lanes
@@ -173,7 +175,7 @@ def _shuffled(e: PromotionEmitter, array: Array, first: Affine, offsets: Sequenc
         # Two overlapping loads of this width cover the run, if one does not.
         width = 1 << (count.bit_length() - 1)
         for start in dict.fromkeys((low, low + count - width)):
-            own = {i: p - start for i, p in enumerate(offsets) if start <= p < start + width}
+            own = {i: p - start for i, p in offsets.items() if start <= p < start + width}
             whole = _widened(e, array, first + start, width)
             order = [e.lanes + own[i] if i in own else i if filled else None for i in range(e.lanes)]
             out, filled = e.shuffled(vector, out, whole, order), True

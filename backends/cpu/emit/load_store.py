@@ -268,6 +268,16 @@ class MemoryEmitter(ShuffleEmitter):
         whole = self.pure(f"bitcast <{mask.lanes} x i1> {mask.text} to i{mask.lanes}")
         return self.pure(f"icmp ne i{mask.lanes} {whole}, 0")
 
+    def known_lanes(self) -> Sequence[int] | None:
+        """The active lanes, in ascending order, where they are known at compile time."""
+        if self.mask is None:
+            return range(self.lanes)
+        return self.mask.places if self.mask.active is None else range(self.mask.active)
+
+    def mask_of(self, places: Sequence[int]) -> Value:
+        """The mask of these lanes, in ascending order."""
+        return self.lanes_mask(places, self.lanes)
+
     def vector_mask(self) -> Value:
         """The mask in effect, as a vector."""
         if self.mask is None:

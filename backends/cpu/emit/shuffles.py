@@ -17,6 +17,13 @@ class ShuffleEmitter(ValueEmitter):
         text = "<" + ", ".join(f"i1 {'true' if i < active else 'false'}" for i in range(lanes)) + ">"
         return Value(text, BOOL, lanes, None, active)
 
+    def lanes_mask(self, places: Sequence[int], lanes: int) -> Value:
+        """The mask of these lanes, in ascending order."""
+        if list(places) == list(range(len(places))):
+            return self.tail_mask(len(places), lanes)
+        text = "<" + ", ".join(f"i1 {'true' if i in places else 'false'}" for i in range(lanes)) + ">"
+        return Value(text, BOOL, lanes, some=0 in places, places=tuple(places))
+
     def leading_mask(self, active: str, lanes: int) -> Value:
         """The mask of the first `active` lanes, at least one; `active` is an i64 operand."""
         count = Value(self.pure(f"trunc i64 {active} to i32"), INT32)

@@ -30,7 +30,7 @@ WEIGHTS = '!1 = !{!"branch_weights", i32 2000, i32 1}'
 class Value:
     """An operand.  `lanes` is 0 for a scalar; `constant` is its value where it is a literal.  For a mask,
     `active` is the number of its leading lanes that are set, if it is a mask of leading lanes; `some` says
-    that its first lane is set."""
+    that its first lane is set; `places` are the lanes that are set, where these are known otherwise."""
 
     text: str
     dtype: DType
@@ -38,6 +38,7 @@ class Value:
     constant: int | float | None = None
     active: int | None = None
     some: bool = False
+    places: tuple[int, ...] | None = None
 
 
 @cache

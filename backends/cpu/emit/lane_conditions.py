@@ -1,0 +1,125 @@
+"""Conditions that are known for each lane at compile time, such as `i % 2 == 0` where a vector of `i` starts
+at an even index: each side is computed in its own lanes, whose addresses are then known, too, and a shuffle
+puts both together.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    INDEX,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Cast,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IfThenElse,
+    IntImm,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    Variable,
+    walk,
+)
+
+from .values import Value
+
+if TYPE_CHECKING:
+    from .expressions import Env, ExpressionEmitter
+
+_INT32_MAX = (1 << 31) - 1
+_COMPARISONS = EQ | NE | LT | LE | GT | GE
+_PARTS = _COMPARISONS | And | Or | Not | Cast | IntImm | Variable | Add | Sub | Mul | FloorDiv | FloorMod
+
+
+def may_be_known(condition: Expr) -> bool:
+    """Whether a condition is one of remainders or quotients of indices."""
+    parts = list(walk(condition))
+    return all(isinstance(x, _PARTS) for x in parts) and any(
+        isinstance(x, FloorDiv | FloorMod) for x in parts
+    )
+
+
+def choose(e: ExpressionEmitter, choice: IfThenElse, env: Env) -> Value | None:
+    """The value of a choice that is known for each active lane; None of others."""
+    active = e.known_lanes()
+    if not e.lanes or active is None or not env.varies(choice.condition):
+        return None
+    yes: list[int] = []
+    for i in active:
+        holds = _holds(e, choice.condition, env.at_lane(i))
+        if holds is None:
+            return None
+        yes += [i] * holds
+    no = [i for i in active if i not in yes]
+    if not (yes and no):
+        return e.value(choice.then_value if yes else choice.else_value, env)
+    sides: list[Value] = []
+    for lanes, side in ((yes, choice.then_value), (no, choice.else_value)):
+        with e.under(e.lanes, e.mask_of(lanes)):
+            sides.append(e.widen(e.value(side, env), e.lanes))
+    return e.select(e.mask_of(yes), *sides)
+
+
+def _holds(e: ExpressionEmitter, c: Expr, env: Env) -> bool | None:
+    """Whether a condition holds at a point; None where that is not known."""
+    match c:
+        case Not():
+            a = _holds(e, c.a, env)
+            return None if a is None else not a
+        case And() | Or():
+            a, b = _holds(e, c.a, env), _holds(e, c.b, env)
+            decides = isinstance(c, Or)
+            if decides in (a, b):
+                return decides
+            return None if a is None or b is None else not decides
+        case EQ() | NE() | LT() | LE() | GT() | GE():
+            left, right = (_as_index(e, x, env) for x in (c.a, c.b))
+            a, b = (None if x is None else e.form(x, env) for x in (left, right))
+            if a is None or b is None or (a - b).terms:
+                return None
+            d = (a - b).constant
+            return {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(c)]
+        case _:
+            return None
+
+
+def _as_index(e: ExpressionEmitter, x: Expr, env: Env) -> Expr | None:
+    """An integer expression in the arithmetic of indices; None where it may wrap."""
+    match x:
+        case _ if x.dtype == INDEX and not isinstance(x, Cast):
+            return x
+        case IntImm():
+            return IntImm(x.value)
+        case Cast() if x.value.dtype.is_int and x.dtype.is_int:
+            inner = _as_index(e, x.value, env)
+            return inner if inner is not None and _fits(e, inner, x, env) else None
+        case FloorDiv() | FloorMod() if isinstance(x.b, IntImm) and x.b.value > 0:
+            a = _as_index(e, x.a, env)
+            return None if a is None else type(x)(a, IntImm(x.b.value))
+        case Add() | Sub() | Mul():
+            a, b = _as_index(e, x.a, env), _as_index(e, x.b, env)
+            if a is None or b is None:
+                return None
+            made = type(x)(a, b)
+            return made if _fits(e, made, x, env) else None
+        case _:
+            return None
+
+
+def _fits(e: ExpressionEmitter, x: Expr, typed: Expr, env: Env) -> bool:
+    """Whether the type of an expression holds an index."""
+    a = e.form(x, env)
+    if a is None or typed.dtype.bits < 32:
+        return False
+    least, greatest = e.value_range(a)
+    return (-_INT32_MAX if typed.dtype.is_signed else 0) <= least and greatest <= _INT32_MAX

@@ -42,11 +42,17 @@ class Term:
 def checked(f: Callable[[Env], Array]) -> Callable[[Env], Array]:
     def of(env: Env) -> Array:
         found = np.asarray(f(env))
-        if found.size and max(np.abs(found.real).max(), np.abs(found.imag).max()) > LIMIT:
-            raise TooLarge
+        check(found)
         return found
 
     return of
+
+
+def check(found: Array) -> None:
+    """Raises TooLarge where a part is too large, or no multiple of 1 / LIMIT."""
+    for part in (found.real, found.imag):
+        if part.size and (np.abs(part).max() > LIMIT or (part * LIMIT % 1).any()):
+            raise TooLarge
 
 
 @dataclass
@@ -243,8 +249,7 @@ class Maker:
         made = made.T if rank == "ji" else made
         if known and op != "=":
             made = tensors[name] + made if op[0] == "+" else tensors[name] * made
-        if made.size and max(np.abs(made.real).max(), np.abs(made.imag).max()) > LIMIT:
-            raise TooLarge
+        check(made)
         return made
 
 

@@ -36,6 +36,7 @@ BATCHED = """def f(float(N,C,W) X, float(H,C,A,B) K, float(A,A) T) -> (Y) {
   V(n,c,a,b) +=! T(a,p) * X(n,c,p+b)
   Y(n,h,a,b) +=! V(n,c,a,b) * K(h,c,a,b)
 }"""
+TRANSFORM = "def f(complex64(B,N) x) -> (y) { a(b,i) = x(b,i) for s in 0:2 { u(b,i) = a(b,i) * x(b,i) a(b,i) = u(b,i) - x(b,i) } y(b,i) = a(b,N-1-i) }"
 
 WRONG_PROGRAMS = (
     Miscompilation(
@@ -269,6 +270,26 @@ WRONG_PROGRAMS = (
         "yield Add(Mul(extents[buffer, d + 1], e), old[d + 1])",
         "yield Add(Mul(extents[buffer, d], e), old[d + 1])",
         (on("equivalence", BATCHED, N=3, C=4, H=5, W=6, A=4, B=3),),
+    ),
+    Miscompilation(
+        "parts are apart where a temporary is written and not where it is read",
+        "planes.separate",
+        "return replace(e, args=_swapped(e.args), checked=checked)",
+        "return e",
+        (on("equivalence", TRANSFORM, B=2, N=8), on("equivalence", TRANSFORM, B=3, N=2)),
+    ),
+    Miscompilation(
+        "a subscript is checked against the number of parts",
+        "planes.separate",
+        "checked = tuple(sorted(_dimension(d, rank) for d in e.checked))",
+        "checked = e.checked",
+        (
+            on(
+                "equivalence",
+                "def f(complex64(N) x, int(N) r) -> (y) { a(i) = x(i) * x(i) y(i) = a(r(i)) * a(i) }",
+                N=40,
+            ),
+        ),
     ),
     Miscompilation(
         "a temporary that the next iteration reads is one of one iteration",

@@ -14,7 +14,14 @@ from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search
 from tc.pipeline.polyhedra import require_specialized, scop_pass
 from tc.pipeline.polyhedra import show as show_polyhedra
-from tc.pipeline.program import contract_pass, delay_pass, program_passes, same_program, time_tiles_pass
+from tc.pipeline.program import (
+    contract_pass,
+    delay_pass,
+    planes_pass,
+    program_passes,
+    same_program,
+    time_tiles_pass,
+)
 from tc.pipeline.program import show as show_program
 from tc.poly import composition, inside, loop_nest
 from tc.poly.context import isl_context
@@ -288,6 +295,7 @@ _CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
 PASSES = PassList[CpuState](
     "cpu",
     (
+        planes_pass(CpuState),
         contract_pass(CpuState),
         delay_pass(CpuState),
         time_tiles_pass(CpuState),

@@ -13,7 +13,7 @@ from tc.errors import BackendError
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
-from tc.pipeline.program import contract_pass, program_passes
+from tc.pipeline.program import contract_pass, planes_pass, program_passes
 from tc.pipeline.target import Availability
 
 from ..gpu import tuning
@@ -56,7 +56,12 @@ _CODE: tuple[Pass[OpenclState] | Search[OpenclState], ...] = (
 )
 _MAPPED = (*program_passes(OpenclState), *mapping(OpenclState))
 PASSES = PassList[OpenclState](
-    "opencl", (contract_pass(OpenclState), with_loops("opencl", _MAPPED, (*_MAPPED, *_CODE), _CODE))
+    "opencl",
+    (
+        planes_pass(OpenclState),
+        contract_pass(OpenclState),
+        with_loops("opencl", _MAPPED, (*_MAPPED, *_CODE), _CODE),
+    ),
 )
 _UNMAPPED = unmapped(OpenclState)
 UNMAPPED = PassList[OpenclState]("opencl", (with_loops("opencl", _UNMAPPED, (*_UNMAPPED, *_CODE), _CODE),))

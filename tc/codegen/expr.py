@@ -294,11 +294,12 @@ class CExpr:
     def check(self, subscript: Text, e: Load, dimension: int, env: Mapping[str, str]) -> Text:
         name, extent, logical = self.checked_subscript(subscript, e, dimension, env)
         point = ", ".join(self.point) or "0"
+        place = self.arrays[e.buffer].source_dimension(dimension)
         fail = self.helpers.named("tc_fail")
         self.fails = True
         self.line(f"if ({name} < 0 || {name} >= {extent})")
         self.line(
-            f"  return {fail}(error, {e.site}, {logical}, {dimension}, {len(self.point)},"
+            f"  return {fail}(error, {e.site}, {logical}, {place}, {len(self.point)},"
             f" (const int64_t[]){{{point}}});"
         )
         return Text(name)

@@ -20,7 +20,7 @@ from tc.codegen.numerics import MAX_POINT
 from tc.codegen.scratch import Area, Scratch, scratch
 from tc.dtypes import BOOL, INT32, INT64, accumulator
 from tc.errors import InternalError
-from tc.ir.expr import IntImm, Load, walk
+from tc.ir.expr import Add, IntImm, Load, walk
 from tc.ir.loops import (
     VECTOR,
     Array,
@@ -34,6 +34,7 @@ from tc.ir.loops import (
     copied,
     statements,
 )
+from tc.ir.simplify import simplify
 
 
 @dataclass(slots=True)
@@ -62,8 +63,9 @@ class _GpuExpr(CExpr):
             self.line(f"const bool {in_range} = {name} >= 0 && {name} < {extent};")
             self.line(f"if (!{in_range}) {{")
             long, count = self.type(INT64), len(self.point)
+            place = self.arrays[e.buffer].source_dimension(d)
             self.line(f"  const {long} point[] = {{{', '.join(self.point) or '0'}}};")
-            self.line(f"  {self.helpers.fail()}(error, {e.site}, {logical}, {d}, {count}, point);")
+            self.line(f"  {self.helpers.fail()}(error, {e.site}, {logical}, {place}, {count}, point);")
             self.line("}")
             subscripts[d] = Text(name)
             inside.append(in_range)
@@ -312,6 +314,9 @@ class KernelPrinter(Printer):
         """A vector copy, or an asynchronous one."""
         assert isinstance(self.expr, _GpuExpr)
         load, condition = copied(s)
+        if load is None:
+            self.emit_zeros(s, env, pad)
+            return
         target, array = self.expr.arrays[s.buffer], self.expr.arrays[load.buffer]
         size = s.width * target.dtype.itemsize
         if s.asynchronous and (load.checked or not self.dialect.async_copy):
@@ -344,6 +349,12 @@ class KernelPrinter(Printer):
         inside = " && ".join(tests)
         address = f"{inside} ? &{source} : {start}" if inside else f"&{source}"
         self.out.append(f"{pad}{function}(&{place}, {address}, {inside or 'true'});")
+
+    def emit_zeros(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
+        """The elements of a vector copy that reads nothing."""
+        for k in range(s.width):
+            at = (*s.subscripts[:-1], simplify(Add(s.subscripts[-1], IntImm(k))))
+            super().compute(replace(s, subscripts=at, width=1, asynchronous=False, text=""), env, pad)
 
     def cooperative(self, s: Launch | Combine | Sync, env: Mapping[str, str], pad: str) -> None:
         match s:

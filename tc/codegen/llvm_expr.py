@@ -372,7 +372,9 @@ class ExprEmitter:
         self.start(outside)
         lower = self.value(array.lower[dimension], env) if array.lower else "0"
         subscript = subscript if lower == "0" else self.op(f"add i64 {subscript}, {lower}")
-        for slot, v in enumerate(error_record(site, subscript, self.point, dimension)):
+        for slot, v in enumerate(
+            error_record(site, subscript, self.point, array.source_dimension(dimension))
+        ):
             at = self.op(f"getelementptr i64, ptr %error, i64 {slot}")
             self.do(f"store i64 {v}, ptr {at}")
         self.do("ret i32 1")

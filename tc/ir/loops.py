@@ -23,7 +23,7 @@ from typing import Literal
 
 from tc.dtypes import DType
 from tc.errors import InternalError, Span
-from tc.ir.expr import Cast, Expr, IfThenElse, Load
+from tc.ir.expr import Cast, Expr, FloatImm, IfThenElse, IntImm, Load, UIntImm
 from tc.ir.program import Op, Site
 
 WARP = 32  # neighbouring threads of a block that run together on a GPU
@@ -172,6 +172,7 @@ class Array:
     that bypass the caches; if `line_aligned`, its tiles begin at cache lines, which depends on its address
     at run time. `shift`: it holds the excess of sums of products of a shifted pack. Of a register array
     with `replicas` several threads hold the same, each its own: they all run the statements that write it.
+    Of one in `planes` the last two dimensions are in the other order than in the source.
     """
 
     name: str
@@ -188,6 +189,12 @@ class Array:
     shift: bool = False
     padding: int = 0
     replicas: bool = False
+    planes: bool = False
+
+    def source_dimension(self, d: int) -> int:
+        """What messages call a dimension: its place in the source."""
+        rank = len(self.shape)
+        return {rank - 1: rank - 2, rank - 2: rank - 1}[d] if self.planes and d >= rank - 2 else d
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,9 +254,12 @@ def flattened(s: Stmt) -> Iterator[Stmt]:
         yield s
 
 
-def copied(s: Compute) -> tuple[Load, Expr | None]:
-    """What a copy to shared memory reads, and the condition without which it is 0.  It may be converted."""
+def copied(s: Compute) -> tuple[Load | None, Expr | None]:
+    """What a copy to shared memory reads, and the condition without which it is 0.  It may be converted.
+    Nothing is read where the condition never holds."""
     load, condition = s.value, None
+    if isinstance(load, FloatImm | IntImm | UIntImm) and s.op is None:
+        return None, None
     if isinstance(load, IfThenElse):
         load, condition = load.then_value, load.condition
     if isinstance(load, Cast):

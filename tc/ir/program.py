@@ -82,7 +82,7 @@ class Buffer:
     values), `temporary` (workspace of the call).  `kept`: no pass may compute an element twice, since
     elements are compared with each other, and roundings may differ.  `filled`: its stages are the parts of
     an array and define every element by construction.  `pairs`: its elements were complex, and its last
-    dimension has their real and imaginary parts.
+    dimension has their real and imaginary parts; `planes`: the last but one has.
     """
 
     name: str
@@ -93,6 +93,7 @@ class Buffer:
     kept: bool = False
     filled: bool = False
     pairs: bool = False
+    planes: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
+    planes       the parts of complex temporaries lie in rows of their own
     contract     temporaries of one iteration of a sequential loop have no dimension for it
     delay        updates that the iterations of a block do not need are summed after the block
     time_tiles   several iterations of a sequential loop run on some rows, then on the next ones
@@ -15,13 +16,13 @@
     collapse     dimensions that always go together become one
     interchange  the loops of a reduction get the order of what they read
 
-The order matters.  `contract`, `delay` and `time_tiles` see a program with its sequential loops, all others
-the straight-line parts of it.  Of these `restrict` comes first: it turns guarded operands into plain ones,
-which the next two judge.  `inline` precedes `materialize`, which may store again what several inlined values
-share.  `conditions` follows what moves values into other domains.  `collapse` merges dimensions that no
-condition tells apart, and needs the loops of the source in their order, so `interchange` follows it.  Long
-reductions are split afterwards (`tc.transforms.program.rfactor`): the cpu backend does it once, GPUs try
-several ways.
+The order matters.  `planes`, `contract`, `delay` and `time_tiles` see a program with its sequential loops,
+all others the straight-line parts of it.  Of these `restrict` comes first: it turns guarded operands into
+plain ones, which the next two judge.  `inline` precedes `materialize`, which may store again what several
+inlined values share.  `conditions` follows what moves values into other domains.  `collapse` merges
+dimensions that no condition tells apart, and needs the loops of the source in their order, so `interchange`
+follows it.  Long reductions are split afterwards (`tc.transforms.program.rfactor`): the cpu backend does it
+once, GPUs try several ways.
 
 A target turns passes off, and decides by its cost model what pays (`ProgramPolicy`); it does not change the
 order.  Every pass is verified in form and by running the program before and after it (`equivalence`).
@@ -50,6 +51,7 @@ from tc.transforms.program import (
     interchange,
     materialize,
     phases,
+    planes,
     prefixes,
     zero_points,
 )
@@ -87,10 +89,10 @@ class ProgramState:
     """A program on its way through these passes.
 
     `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
-    that it lost and gained, `contracted` those of one iteration, `delayed` the tensors that are updated after
-    blocks of iterations, `time_tiled` the loops in tiles, `prefixes` the tensors whose prefix reductions are
-    done in chunks, `phases` those whose reductions are apart for each residue, `divided` and
-    `expanded` those whose sums lost divisors and zero points.
+    that it lost and gained, `planes` those whose parts are apart, `contracted` those of one iteration,
+    `delayed` the tensors that are updated after blocks of iterations, `time_tiled` the loops in tiles,
+    `prefixes` the tensors whose prefix reductions are done in chunks, `phases` those whose reductions are
+    apart for each residue, `divided` and `expanded` those whose sums lost divisors and zero points.
     """
 
     program: Program
@@ -98,6 +100,7 @@ class ProgramState:
     typical: Mapping[str, int]
     inlined: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
+    planes: tuple[str, ...] = ()
     contracted: tuple[str, ...] = ()
     delayed: tuple[str, ...] = ()
     time_tiled: tuple[str, ...] = ()
@@ -111,6 +114,7 @@ class ProgramState:
     def transformations_text(self) -> str:
         """A line for each kind of transformation that changed the program."""
         lines = (
+            ("complex, with a row of each part", self.planes),
             ("for one iteration alone", self.contracted),
             ("updated after blocks of iterations", self.delayed),
             ("loops of which several iterations run on some rows", self.time_tiled),
@@ -144,6 +148,11 @@ def same_program(before: ProgramState, after: ProgramState) -> str:
         return ""
     oracles = (verify.program(after.program), equivalence.same_results(before.program, after.program))
     return ", ".join(o for o in oracles if o)
+
+
+def _planes(state: P) -> P:
+    program, names = planes.separate(state.program)
+    return replace(state, program=program, planes=names)
 
 
 def _contract(state: P) -> P:
@@ -235,8 +244,18 @@ def _judged(name: str, does: str, file: str, run: Callable[[P], P]) -> Pass[P]:
     return Pass(name, does, file, run, show, same_program)
 
 
+def planes_pass(kind: type[P]) -> Pass[P]:
+    """The pass over a program with its sequential loops, before its parts are taken."""
+    return _judged(
+        "planes",
+        "complex temporaries get a row of each part",
+        "tc/transforms/program/planes.py",
+        _planes,
+    )
+
+
 def contract_pass(kind: type[P]) -> Pass[P]:
-    """The pass over a program with its sequential loops."""
+    """The pass after it, over the same program."""
     return _judged(
         "contract",
         "temporaries of one iteration of a sequential loop lose its dimension",

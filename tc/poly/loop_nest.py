@@ -24,7 +24,7 @@ def assemble(program: Program, body: Stmt, unused: AbstractSet[str] = frozenset(
         if b.role != "temporary" or b.name in unused:
             arrays.append(Array(b.name, b.dtype, shape, b.role, None, lower))
             continue
-        arrays.append(Array(b.name, b.dtype, shape, b.role, offset, lower))
+        arrays.append(Array(b.name, b.dtype, shape, b.role, offset, lower, planes=b.planes))
         size: Expr = reduce(Mul, shape, IntImm(b.dtype.itemsize))
         lines = FloorDiv(Add(size, IntImm(ALIGNMENT - 1)), IntImm(ALIGNMENT))
         offset = simplify(Add(offset, Mul(lines, IntImm(ALIGNMENT))), exact=True)

@@ -247,3 +247,17 @@ def test_names_that_are_reserved_in_opencl_are_renamed(name: str) -> None:
     a = np.arange(5, dtype=np.int32)
     for backend in ("opencl", "reference"):
         np.testing.assert_array_equal(tc.compile(source, backend)(a), np.minimum(a, 2))
+
+
+@pytest.mark.parametrize("m", [5, 7])
+def test_a_vector_copy_that_reads_nothing(m: int) -> None:
+    """The condition of one of the vectors of a copy never holds."""
+    source = """def f(complex64(N,M) A, complex64(M,N) B, complex64 s) -> (T) {
+      T(i) +=! B[wrap](j+1,i+1) * s + A[clamp](i+1,j+1) * s + B(j,i) where i in 0:N, j in 0:M
+    }"""
+    rng = np.random.default_rng(0)
+    a, b = ((rng.integers(-3, 4, s) + 1j * rng.integers(-3, 4, s)).astype("c8") for s in ((1, m), (m, 1)))
+    kernel = tc.compile(source, "opencl", options={"use_shared_memory": True, "threads": (4,)})
+    lines = [line.strip() for line in kernel.inspect("code", N=1, M=m).splitlines()]
+    assert sum(x.startswith("B_") and x.endswith(" = 0.0f;") for x in lines) == 2
+    np.testing.assert_array_equal(kernel(a, b, 2 - 1j), tc.interpret(source, a, b, 2 - 1j))

@@ -53,7 +53,8 @@ def _promoted(launch: Launch, mapped: Mapped) -> str:
     """Text on the arrays in shared memory (copies, with the bytes of a vector; temporaries and results) and
     on those in registers."""
     inserted = [s for s in statements(launch) if isinstance(s, Compute) and not s.stage]
-    copies = {s.buffer: s for s in inserted if s.buffer in mapped.common}
+    reads = ((s, copied(s)[0]) for s in inserted if s.buffer in mapped.common)
+    copies = {s.buffer: (s, load.dtype) for s, load in reads if load is not None}
     own = {a.name for a in mapped.arrays}
     stored = {s.value.buffer for s in inserted if isinstance(s.value, Load) and s.buffer not in own}
     lines: list[str] = []
@@ -64,9 +65,8 @@ def _promoted(launch: Launch, mapped: Mapped) -> str:
             what += f", parts of {a.partial_of}" if a.partial_of else ""
             what += ", the same in all of a point" if a.replicas else ""
         elif a.name in copies:
-            s = copies[a.name]
+            s, source = copies[a.name]
             ahead = ", a tile ahead" if s.asynchronous else ""
-            source = copied(s)[0].dtype
             made = f", {source} made {a.dtype}" if source != a.dtype else ""
             what = f"copies of {s.width * source.itemsize} bytes{ahead}{made}"
         else:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from tc.errors import InternalError
-from tc.ir.expr import Add, Cast, Expr, IfThenElse, IntImm, Load
+from tc.ir.expr import Add, Cast, Expr, FloatImm, IfThenElse, IntImm, Load, UIntImm
 from tc.ir.loops import Array, Compute
 from tc.poly.trace.events import ANY_INDEX, Cell, OutOfBoundsError
 
@@ -29,6 +29,8 @@ def _element(e: Expr, k: int) -> Expr:
             return replace(e, value=_element(e.value, k))
         case Load():
             return replace(e, subscripts=_shifted(e.subscripts, k))
+        case FloatImm() | IntImm() | UIntImm():
+            return e  # where the condition never holds
         case _:
             raise InternalError(f"a copy of several elements has a {type(e).__name__}")
 

@@ -5,8 +5,8 @@ and tangents against finite differences.
 
 A program has a loop over T, up or down, around statements on vectors of N elements: states that are
 overwritten (whole or half, or added to), rows of which each iteration writes one, tensors of an iteration,
-sums and maxima over another vector, and sometimes a loop over elements.  The exit code is 1 if anything was
-found.
+sums and maxima over another vector, sums over the rows so far, and sometimes a loop over elements.  The exit
+code is 1 if anything was found.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 Env = dict[str, Any]  # tensors by name, and the counters `t`, `i`, `j`, `k`
 TOLERANCE = 1e-9  # of float64, for results that are about 1
 # Caches that hold no state: loops are tiled, and updates wait for the end of blocks of iterations.
-SMALL: Mapping[str, Any] = {"machine": {"l2": 1024, "l3": 64}}
+SMALL: Mapping[str, Any] = {"machine": {"l1": 64, "l2": 1024, "l3": 64}}
 
 
 @dataclass(frozen=True)
@@ -183,6 +183,9 @@ class _Maker:
         if kind < 0.35:
             name = self.fresh()
             made = self.vector(name, self.expression(2), "  ")
+        elif kind < 0.65 and (rows := self.rows_before()):
+            name = self.fresh()
+            made = self.history(name, self.rng.choice(rows))
         elif kind < 0.85:
             name = self.fresh()
             made = self.reduction(name)
@@ -205,6 +208,25 @@ class _Maker:
             env[name] = np.array(
                 [combine([value.of({**env, "i": i, "j": j}) for j in range(n)]) for i in range(n)]
             )
+
+        return run
+
+    def rows_before(self) -> list[str]:
+        """The tensors of which each iteration writes a row."""
+        now = "t+1" if self.down else "t"
+        return [n for n, _, row in (v.partition("@") for v in self.vectors) if n[0] == "r" and row == now]
+
+    def history(self, name: str, rows: str) -> Callable[[Env], None]:
+        """A sum over all rows that earlier iterations have written, and the first one."""
+        where = "k in t+1:T+1" if self.down else "k in 0:t+1"
+        value = f"{rows}(k,i) * x(t,i) / (k + t + 1)"
+        self.lines.append(f"    {name}(i) +=! {value} where i in 0:N, {where}")
+
+        def run(env: Env) -> None:
+            t, x = env["t"], env["x"]
+            places = range(t + 1, len(x) + 1) if self.down else range(t + 1)
+            terms = (env[rows][k] * x[t] / (k + t + 1) for k in places)
+            env[name] = sum(terms, np.zeros(self.sizes["N"]))
 
         return run
 

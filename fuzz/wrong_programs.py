@@ -10,6 +10,7 @@ from fuzz.judging import Miscompilation, on
 
 # Caches so small that a temporary of a few kilobytes is worth computing again.
 SMALL: dict[str, Any] = {"machine": {"l2": 1024, "l3": 4096}}
+EARLY: dict[str, Any] = {"machine": {"l1": 64}}
 # One block of one thread updates results atomically with another one.
 ATOMIC: dict[str, Any] = {"atomics": True, "threads": (32,), "blocks": (4,)}
 TIME_STEPS = (
@@ -316,6 +317,34 @@ WRONG_PROGRAMS = (
                 "def f(float(T,N) e, float(N) x) -> (d) { d(j) = x(j) for t in 0:T { p(t,j) = d(j) + e(t,j) d(j) = p(t,j) } d(j) = 0.0 d(j) += p(t,j) where t in 0:T }",
                 T=5,
                 N=3,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a sum begins before the block writes what it reads",
+        "early_sums._is_known",
+        "return False",
+        "return True",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,N) A) -> (float(N,N) X) { X(i,m) = A(i,m) for i in 0:N { s(m) +=! A(i,k) * X(k,m) where k in 0:i+1, m in 0:N X(i,m) = min(max(A(m,i) - s(m), -3.0), 3.0) } }",
+                EARLY,
+                N=37,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "some summands are added before the block and in it",
+        "early_sums._blocked",
+        "(end, u.growing.range.end) if _stays",
+        "(low, u.growing.range.end) if _stays",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,N) A) -> (float(N,N) X) { for i in 0:N { s(m) +=! A(i,k) * X(k,m) where k in 0:i, m in 0:N X(i,m) = min(max(A(m,i) - s(m), -3.0), 3.0) } }",
+                EARLY,
+                N=37,
             ),
         ),
     ),

@@ -17,6 +17,7 @@ from tc.pipeline.polyhedra import show as show_polyhedra
 from tc.pipeline.program import (
     contract_pass,
     delay_pass,
+    early_sums_pass,
     planes_pass,
     program_passes,
     same_program,
@@ -297,6 +298,7 @@ PASSES = PassList[CpuState](
     (
         planes_pass(CpuState),
         contract_pass(CpuState),
+        early_sums_pass(CpuState),
         delay_pass(CpuState),
         time_tiles_pass(CpuState),
         Search(

@@ -13,6 +13,7 @@ from tc.ir.program import Buffer, Loop, Program, Stage
 from tc.options import Options
 from tc.pipeline.program import ProgramPolicy
 from tc.poly.delayed_updates import Update
+from tc.poly.early_sums import Sum
 from tc.poly.fusion.fusion import Counts, FusionPolicy, Group, Proposal
 from tc.poly.scop import Access, Scop
 from tc.poly.time_tiles import Choice, RowStage, Skewed, TimeTile, Worth, moves
@@ -37,6 +38,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         prefix_chunk(machine),
         column=column(machine),
         phases=True,
+        early=early(machine),
         delay=delay(machine),
         time_tile=time_tile(machine),
         worth_tiles=worth_tiles(machine),
@@ -60,6 +62,25 @@ def delay(machine: Machine) -> Callable[[Program, Update], int]:
         if update.stage.domain.conditions or not _is_sized(buffer):
             return 0
         return _BLOCK if bytes_of(buffer, {}) > machine.l2 // 4 else 0
+
+    return block
+
+
+def early(machine: Machine) -> Callable[[Program, Sum], int]:
+    """Iterations of a block before which a sum begins (`tc.poly.early_sums`): none where half of the first
+    cache holds what its iterations read in common, as they would not read it again from farther away."""
+
+    def block(program: Program, found: Sum) -> int:
+        loops = {x.name for x in found.stage.loops}
+        shared = {
+            program.func_buffers.get(c.name, c.name)
+            for c in found.stage.calls
+            if not any(loops & variables(a) for a in c.args)
+        }
+        buffers = [program.buffer(name) for name in shared]
+        if not buffers or not all(map(_is_sized, buffers)):
+            return 0
+        return _BLOCK if sum(bytes_of(b, {}) for b in buffers) > machine.l1 // 2 else 0
 
     return block
 

@@ -2,6 +2,7 @@
 
     planes       the parts of complex temporaries lie in rows of their own
     contract     temporaries of one iteration of a sequential loop have no dimension for it
+    early_sums   of sums in a block of iterations, what is known before it is summed there
     delay        updates that the iterations of a block do not need are summed after the block
     time_tiles   several iterations of a sequential loop run on some rows, then on the next ones
     restrict     conditions of reductions become conditions of their domains
@@ -16,13 +17,13 @@
     collapse     dimensions that always go together become one
     interchange  the loops of a reduction get the order of what they read
 
-The order matters.  `planes`, `contract`, `delay` and `time_tiles` see a program with its sequential loops,
-all others the straight-line parts of it.  Of these `restrict` comes first: it turns guarded operands into
-plain ones, which the next two judge.  `inline` precedes `materialize`, which may store again what several
-inlined values share.  `conditions` follows what moves values into other domains.  `collapse` merges
-dimensions that no condition tells apart, and needs the loops of the source in their order, so `interchange`
-follows it.  Long reductions are split afterwards (`tc.transforms.program.rfactor`): the cpu backend does it
-once, GPUs try several ways.
+The order matters.  `planes`, `contract`, `early_sums`, `delay` and `time_tiles` see a program with its
+sequential loops, all others the straight-line parts of it.  Of these `restrict` comes first: it turns
+guarded operands into plain ones, which the next two judge.  `inline` precedes `materialize`, which may store
+again what several inlined values share.  `conditions` follows what moves values into other domains.
+`collapse` merges dimensions that no condition tells apart, and needs the loops of the source in their
+order, so `interchange` follows it.  Long reductions are split afterwards (`tc.transforms.program.rfactor`):
+the cpu backend does it once, GPUs try several ways.
 
 A target turns passes off, and decides by its cost model what pays (`ProgramPolicy`); it does not change the
 order.  Every pass is verified in form and by running the program before and after it (`equivalence`).
@@ -40,7 +41,7 @@ from tc.ir.printer import program_text
 from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
-from tc.poly import conditions, delayed_updates, time_tiles
+from tc.poly import conditions, delayed_updates, early_sums, time_tiles
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
     columns,
@@ -66,7 +67,8 @@ class ProgramPolicy:
     of a chunk of a prefix reduction, for values of a type; without it these stay.  With `phases` reductions
     over residues are split.  `interchange`: reductions are reordered always, or only where operands were
     materialized, which are then read as they lie.
-    `delay` has the iterations of a block after which an update is summed, 0 for none.  `time_tile` has the
+    `delay` has the iterations of a block after which an update is summed, 0 for none, `early` those of a
+    block before which a sum begins.  `time_tile` has the
     iterations and rows of a tile of a sequential loop, None for none, of loops that are `worth_tiles`.
     `constant_temporaries`: new ones have constant sizes, as those of a part of a program with loops must.
     """
@@ -79,6 +81,7 @@ class ProgramPolicy:
     collapse: bool = True
     interchange_without_operands: bool = True
     constant_temporaries: bool = False
+    early: early_sums.Block | None = None
     delay: delayed_updates.Block | None = None
     time_tile: time_tiles.Choice | None = None
     worth_tiles: time_tiles.Worth | None = None
@@ -90,9 +93,10 @@ class ProgramState:
 
     `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
     that it lost and gained, `planes` those whose parts are apart, `contracted` those of one iteration,
-    `delayed` the tensors that are updated after blocks of iterations, `time_tiled` the loops in tiles,
-    `prefixes` the tensors whose prefix reductions are done in chunks, `phases` those whose reductions are
-    apart for each residue, `divided` and `expanded` those whose sums lost divisors and zero points.
+    `early` and `delayed` the tensors that are summed before and updated after blocks of iterations,
+    `time_tiled` the loops in tiles, `prefixes` the tensors whose prefix reductions are done in chunks,
+    `phases` those whose reductions are apart for each residue, `divided` and `expanded` those whose sums
+    lost divisors and zero points.
     """
 
     program: Program
@@ -102,6 +106,7 @@ class ProgramState:
     operands: tuple[str, ...] = ()
     planes: tuple[str, ...] = ()
     contracted: tuple[str, ...] = ()
+    early: tuple[str, ...] = ()
     delayed: tuple[str, ...] = ()
     time_tiled: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
@@ -116,6 +121,7 @@ class ProgramState:
         lines = (
             ("complex, with a row of each part", self.planes),
             ("for one iteration alone", self.contracted),
+            ("summed before blocks of iterations", self.early),
             ("updated after blocks of iterations", self.delayed),
             ("loops of which several iterations run on some rows", self.time_tiled),
             ("a reduction for each residue", self.phases),
@@ -158,6 +164,13 @@ def _planes(state: P) -> P:
 def _contract(state: P) -> P:
     program, names = contract.contract(state.program)
     return replace(state, program=program, contracted=names)
+
+
+def _early_sums(state: P) -> P:
+    if state.policy.early is None:
+        return state
+    program, names = early_sums.begin_early(state.program, state.policy.early)
+    return replace(state, program=program, early=names)
 
 
 def _delay(state: P) -> P:
@@ -261,6 +274,16 @@ def contract_pass(kind: type[P]) -> Pass[P]:
         "temporaries of one iteration of a sequential loop lose its dimension",
         "tc/transforms/program/contract.py",
         _contract,
+    )
+
+
+def early_sums_pass(kind: type[P]) -> Pass[P]:
+    """The pass after it, over the same program."""
+    return _judged(
+        "early_sums",
+        "of sums in a block of iterations, sum what is known before it there",
+        "tc/poly/early_sums.py",
+        _early_sums,
     )
 
 

@@ -21,16 +21,12 @@ are summed in any order.  isl decides that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-
-import islpy as isl
+from typing import TYPE_CHECKING
 
 from tc.ir.expr import (
     GE,
-    GT,
-    INDEX,
-    LE,
     LT,
     ONE,
     Add,
@@ -41,24 +37,25 @@ from tc.ir.expr import (
     Mul,
     Sub,
     Variable,
-    constant,
     substitute,
     variables,
 )
 from tc.ir.program import Domain, IterVar, Loop, Program, Range, Stage, fresh
-from tc.ir.simplify import from_terms, linear_terms, simplify
-from tc.poly.affine import SET
+from tc.ir.simplify import linear_terms, simplify
 from tc.poly.context import GaveUp, given_up_after, isl_context
 from tc.poly.dependences import conflicts
+from tc.poly.iteration_blocks import narrowed, order, ranged
 from tc.poly.scop import Domains, Scop, Statement, build
 from tc.transforms.program.segments import in_domains
 from tc.transforms.program.stages import (
     in_place_of,
     iterations_of_block,
     names_of,
-    range_between,
     stage_at,
 )
+
+if TYPE_CHECKING:
+    import islpy as isl
 
 _OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
 
@@ -104,7 +101,7 @@ def _update(s: Stage, loop: Loop) -> Update | None:
         return None
     if any(c.checked for c in s.calls):
         return None
-    s = _narrowed(s, loop)
+    s = narrowed(s, loop)
     own = {a.name for a in s.args if isinstance(a, Variable)}
     k = loop.name
     waiting: list[IterVar] = []
@@ -115,45 +112,6 @@ def _update(s: Stage, loop: Loop) -> Update | None:
             waiting.append(v)
     assert isinstance(loop.trips, IntImm)
     return Update(s, tuple(waiting), loop.trips.value) if waiting and len(s.domain.vars) >= 2 else None
-
-
-def _narrowed(s: Stage, loop: Loop) -> Stage:
-    """The stage with conditions such as `i > k` in the ranges of its variables."""
-    ranges = {v.name: v for v in s.domain.vars}
-    conditions: list[Expr] = []
-    for c in s.domain.conditions:
-        found = _bound(c, ranges, loop)
-        if found is None:
-            conditions.append(c)
-        else:
-            ranges[found.name] = found
-    return replace(s, domain=Domain(tuple(ranges[v.name] for v in s.domain.vars), tuple(conditions)))
-
-
-def _bound(c: Expr, ranges: Mapping[str, IterVar], loop: Loop) -> IterVar | None:
-    """A variable with its range cut by a condition that compares it with the counter; None for other
-    conditions, and where the range would be other than one of constants between those bounds."""
-    if not isinstance(c, LT | LE | GT | GE) or c.a.dtype != INDEX:
-        return None
-    less = isinstance(c, LT | LE)
-    # What is not negative where the condition holds.
-    form = Sub(c.b, c.a) if less else Sub(c.a, c.b)
-    terms, offset = linear_terms(Sub(form, ONE) if isinstance(c, LT | GT) else form)
-    names = [t.name for t in terms if isinstance(t, Variable) and t.name in ranges]
-    if len(names) != 1 or {*terms} - {Variable(names[0]), Variable(loop.name)}:
-        return None
-    v = ranges[names[0]]
-    low, end = (constant(simplify(e, exact=True)) for e in (v.range.min, v.range.end))
-    step, factor = terms.get(Variable(loop.name), 0), terms[Variable(v.name)]
-    if low is None or end is None or abs(factor) != 1 or not step or not isinstance(loop.trips, IntImm):
-        return None
-    # v >= bound for factor 1, v <= bound for factor -1.
-    bound = from_terms({Variable(loop.name): -factor * step}, -factor * offset)
-    edge = bound if factor == 1 else Add(bound, ONE)
-    at_ends = [-factor * (step * k + offset) + (factor == -1) for k in (0, loop.trips.value - 1)]
-    if not all(low <= x <= end for x in at_ends):
-        return None
-    return _ranged(v, edge, v.range.end) if factor == 1 else _ranged(v, v.range.min, edge)
 
 
 def _kept_end(v: IterVar, k: str) -> str | None:
@@ -207,35 +165,16 @@ def _legal(scop: Scop, loop: Loop, u: Update, size: int) -> bool:
 def _later(s: Statement, other: Statement, depth: int, size: int) -> Iterator[isl.Map]:
     """Instances of `s`, and those of `other` in their block that share an element and must come later.  The
     counter of the loop is dimension `depth`."""
-    same_block = _blocks(s, depth, size).apply_range(_blocks(other, depth, size).reverse())
-    counters = [x.coordinates([depth]) for x in (s, other)]
-    after = counters[0].apply_range(isl.Map.lex_lt(counters[0].range().get_space()))
-    after = after.apply_range(counters[1].reverse())
-    at_once = counters[0].apply_range(counters[1].reverse())
+    found = order(s, other, depth, size)
     for a, b, relation in conflicts(s, other):
         own = ("update", "write")
         if s is other and a.kind in own and b.kind in own:
             continue  # sums of one element
-        later = after
+        later = found.before
         # In one iteration a statement comes after those before it, and reads all before it writes.
         if s.index < other.index or (s is other and a.kind == "read" and b.kind == "write"):
-            later = later.union(at_once)
-        yield relation.intersect(same_block).intersect(later)
-
-
-def _blocks(s: Statement, depth: int, size: int) -> isl.Map:
-    """From instances to the counters of the loops around the loop, and the number of the block."""
-    space = s.domain.get_space()
-    local = isl.LocalSpace.from_space(space)
-    affs = isl.AffList.alloc(s.domain.get_ctx(), depth + 1)
-    for d in range(depth):
-        affs = affs.add(isl.Aff.var_on_domain(local, SET, d))
-    ctx = s.domain.get_ctx()
-    affs = affs.add(
-        isl.Aff.var_on_domain(local, SET, depth).scale_down_val(isl.Val.int_from_si(ctx, size)).floor()
-    )
-    out = space.from_domain().add_dims(isl.dim_type.out, depth + 1)
-    return isl.Map.from_multi_aff(isl.MultiAff.from_aff_list(out, affs)).intersect_domain(s.domain)
+            later = later.union(found.at_once)
+        yield relation.intersect(found.same_block).intersect(later)
 
 
 def _waiting_set(scop: Scop, s: Statement, loop: Loop, waiting: Sequence[IterVar], size: int) -> isl.Set:
@@ -293,7 +232,7 @@ def _blocked(
         taken.add(summed.name)
         waiting = {v.name for v in updates[s.name].waiting}
         pure = tuple(
-            _ranged(v, *_at_last(v, loop, start, size)) if v.name in waiting else v for v in s.domain.vars
+            ranged(v, *_at_last(v, loop, start, size)) if v.name in waiting else v for v in s.domain.vars
         )
         late = replace(s, name=name, domain=Domain((*pure, summed), s.domain.conditions))
         late = stage_at(late, {loop.name: Variable(summed.name)})
@@ -312,16 +251,12 @@ def _at_once(u: Update, loop: Loop, start: Expr, size: int) -> Iterator[Domain]:
         # The ranges of the last iteration do not name the counter, those beside them do.
         yield Domain(
             tuple(
-                _ranged(x, *beside)
+                ranged(x, *beside)
                 if x.name == v.name
-                else _ranged(x, *_at_last(x, loop, start, size))
+                else ranged(x, *_at_last(x, loop, start, size))
                 if x.name in earlier
                 else x
                 for x in domain.vars
             ),
             domain.conditions,
         )
-
-
-def _ranged(v: IterVar, low: Expr, end: Expr) -> IterVar:
-    return replace(v, range=range_between(low, end))

@@ -1,0 +1,302 @@
+"""Sums of which most summands are known before a block of iterations of a sequential loop.
+
+    for i in 0:N                                 for b in 0:N/B
+      s(m) +=! L(i,k) * X(k,m)   k in 0:i          S(r,m) +=! L(B*b+r,k) * X(k,m)   r in 0:B, k in 0:B*b
+      X(i,m) = (C(i,m) - s(m)) / L(i,i)      →     for i in B*b:B*b+B
+                                                     s(m) = S(i-B*b,m)
+                                                     s(m) += L(i,k) * X(k,m)        k in B*b:i
+                                                     X(i,m) = (C(i,m) - s(m)) / L(i,i)
+
+The first form reads all of X that there is in each iteration.  The first statement of the second one reads
+it once for B of them, and is a product of matrices (blocked left-looking algorithms: Dongarra, Duff, Sorensen
+and van der Vorst, "Numerical Linear Algebra for High-Performance Computers", 1998, chapter 5).  Where
+`tc.poly.delayed_updates` lets updates wait, here sums begin early.
+
+The range of a variable of the sum grows from iteration to iteration; early are the instances in its range of
+the first iteration of the block.  They may be if no statement writes what they read before them in the block,
+which isl decides.  Where results move, too, as those of `m in i:M`, the early sums have all results of a
+block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from tc.dtypes import accumulator
+from tc.ir.expr import (
+    GE,
+    LT,
+    Add,
+    Call,
+    Expr,
+    FloorDiv,
+    IntImm,
+    Min,
+    Mul,
+    Sub,
+    Variable,
+    constant,
+    substitute,
+    variables,
+)
+from tc.ir.lower import neutral
+from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Program, Range, Stage, fresh
+from tc.ir.simplify import linear_terms, simplify
+from tc.poly.context import GaveUp, given_up_after, isl_context
+from tc.poly.dependences import conflicts
+from tc.poly.iteration_blocks import narrowed, order, ranged
+from tc.poly.scop import Domains, Scop, Statement, build
+from tc.transforms.program.segments import in_domains
+from tc.transforms.program.stages import in_place_of, iterations_of_block, names_of, range_between, stage_at
+
+if TYPE_CHECKING:
+    import islpy as isl
+
+_OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
+
+
+@dataclass(frozen=True, slots=True)
+class Sum:
+    """A reduction in an innermost sequential loop of `trips` iterations, the range of whose variable
+    `growing` has more points from iteration to iteration.  `single` are the variables of one value that its
+    left has and its domain lacks."""
+
+    stage: Stage
+    growing: IterVar
+    trips: int
+    single: tuple[IterVar, ...]
+
+
+Block = Callable[[Program, Sum], int]
+
+
+def begin_early(program: Program, block: Block) -> tuple[Program, tuple[str, ...]]:
+    """`program` with loops in blocks of `block(program, sum)` iterations, where that is not 0, before which
+    their sums begin; and the tensors that are summed up."""
+    early: list[str] = []
+    for loop in program.loops:
+        stages = [s for s in program.stages if loop in s.loops]
+        if not isinstance(loop.trips, IntImm) or any(s.loops[-1] != loop for s in stages):
+            continue
+        candidates = [u for s in stages if (u := _sum(program, s, loop)) is not None]
+        sizes = {u.stage.name: block(program, u) for u in candidates}
+        size = max(sizes.values(), default=0)
+        if not 1 < size <= loop.trips.value // 2:
+            continue
+        found = _found(program, stages, loop, [u for u in candidates if sizes[u.stage.name]], size)
+        if found:
+            program = _blocked(program, stages, loop, found, size)
+            early += [program.func_buffers[u.stage.func] for u in found]
+    return program, tuple(dict.fromkeys(early))
+
+
+def _sum(program: Program, s: Stage, loop: Loop) -> Sum | None:
+    """A reduction of which one range grows, and whose results move in one direction, if at all."""
+    if s.op is None or s.init or s.checked or s.scatters or any(c.checked for c in s.calls):
+        return None
+    dtype = program.func(s.func).dtype
+    if accumulator(dtype, s.value.dtype) != dtype or dtype.is_half:
+        return None  # it would be rounded twice
+    s = narrowed(s, loop)
+    s, single = _at_places(s)
+    moved = [v for v in s.domain.vars if _moves(v, loop)]
+    summed = [v for v in moved if v.kind == "reduction"]
+    if s.domain.conditions or len(summed) != 1 or _growth(summed[0], loop) != 1:
+        return None
+    first = constant(ranged(summed[0], *_at(summed[0], loop, IntImm(0))).range.extent)
+    if first is None or first < 0:
+        return None
+    if any(not _growth(v, loop) or _meets_counter(s, v, loop) for v in moved if v.kind == "pure"):
+        return None
+    pure = [v for v in s.domain.vars if v.kind == "pure"]
+    if any(constant(e) is None for v in pure for e in _whole(v, loop)):
+        return None
+    assert isinstance(loop.trips, IntImm)
+    return Sum(s, summed[0], loop.trips.value, single)
+
+
+def _at_places(s: Stage) -> tuple[Stage, tuple[IterVar, ...]]:
+    """The stage without variables of one value, such as that of `i` on the left of `X(i,m) = …` in a loop
+    over `i`, but on its left; and these variables."""
+    single = tuple(v for v in s.domain.vars if v.kind == "pure" and constant(v.range.extent) == 1)
+    values: dict[str, Expr] = {v.name: v.range.min for v in single}
+    axes = tuple(v for v in s.domain.vars if v.name not in values)
+    conditions = tuple(substitute(c, values) for c in s.domain.conditions)
+    made = replace(s, value=substitute(s.value, values), domain=Domain(axes, conditions))
+    return made, single
+
+
+def _moves(v: IterVar, loop: Loop) -> bool:
+    return loop.name in variables(v.range.min) | variables(v.range.extent)
+
+
+def _growth(v: IterVar, loop: Loop) -> int:
+    """1 where one end of a range stays from iteration to iteration and the other one moves away from it, -1
+    where that moves towards it, 0 for other ranges."""
+    low, end = simplify(v.range.min, exact=True), simplify(v.range.end, exact=True)
+    if any(not isinstance(t, Variable) for e in (low, end) for t in linear_terms(e)[0]):
+        return 0
+    step_low, step_end = (linear_terms(e)[0].get(Variable(loop.name), 0) for e in (low, end))
+    if bool(step_low) == bool(step_end):
+        return 0
+    return 1 if step_low < 0 or step_end > 0 else -1
+
+
+def _meets_counter(s: Stage, v: IterVar, loop: Loop) -> bool:
+    """Whether a variable and the counter move one subscript, which may then leave the tensor for results that
+    only other iterations of the block have."""
+    return any({v.name, loop.name} <= variables(a) for c in s.calls for a in c.args)
+
+
+def _whole(v: IterVar, loop: Loop) -> tuple[Expr, Expr]:
+    """The beginning and the end of a variable's range in the iteration in which it is longest."""
+    assert isinstance(loop.trips, IntImm)
+    last = IntImm(loop.trips.value - 1) if _moves(v, loop) and _growth(v, loop) > 0 else IntImm(0)
+    return _at(v, loop, last)
+
+
+# ---- which summands are known
+
+
+def _found(
+    program: Program, stages: Sequence[Stage], loop: Loop, candidates: Sequence[Sum], size: int
+) -> list[Sum]:
+    """The sums of which all summands that are early may be."""
+    if not candidates:
+        return []
+    part = in_domains(replace(program, stages=tuple(stages), sites=()))
+    with isl_context():
+        try:
+            with given_up_after(_OPERATIONS):
+                scop = build(part)
+                return [u for u in candidates if _legal(scop, loop, u, size)]
+        except GaveUp:
+            return []
+
+
+def _legal(scop: Scop, loop: Loop, u: Sum, size: int) -> bool:
+    """Whether nothing that runs before an early instance in its block writes what it reads."""
+    s = next(x for x in scop.statements if x.stage.name == u.stage.name)
+    for other in scop.statements:
+        if s.residual or other.residual or not all(a.must for a in (*s.accesses, *other.accesses)):
+            return False
+    counter = Variable(loop.name)
+    start = Mul(FloorDiv(counter, IntImm(size)), IntImm(size))
+    low, end = _at(u.growing, loop, start)
+    conditions = (GE(Variable(u.growing.name), low), LT(Variable(u.growing.name), end))
+    stage = replace(
+        s.stage, domain=replace(s.stage.domain, conditions=(*s.stage.domain.conditions, *conditions))
+    )
+    _, early, _ = Domains(scop.names, scop.parameters, scop.context, {}).of_stage(stage)
+    depth = len(u.stage.loops) - 1
+    return all(_is_known(early, s, other, depth, size) for other in scop.statements)
+
+
+def _is_known(early: isl.Set, s: Statement, other: Statement, depth: int, size: int) -> bool:
+    found = order(other, s, depth, size)
+    before = found.before.union(found.at_once) if other.index < s.index else found.before
+    for a, b, relation in conflicts(other, s):
+        if b.kind != "read" or a.kind == "read":
+            continue
+        earlier = relation.intersect(found.same_block).intersect(before)
+        if not earlier.range().is_disjoint(early):
+            return False
+    return True
+
+
+def _at(v: IterVar, loop: Loop, counter: Expr) -> tuple[Expr, Expr]:
+    """The range of a variable in an iteration."""
+    at: dict[str, Expr] = {loop.name: counter}
+    low, end = (simplify(substitute(e, at), exact=True) for e in (v.range.min, v.range.end))
+    return low, end
+
+
+# ---- the program in blocks
+
+
+def _blocked(
+    program: Program, stages: Sequence[Stage], loop: Loop, found: Sequence[Sum], size: int
+) -> Program:
+    """The program with a loop in blocks of `size` iterations, before which the sums `found` begin."""
+    assert isinstance(loop.trips, IntImm)
+    taken = names_of(program)
+    tensors = {f.name for f in program.funcs} | {b.name for b in program.buffers}
+    names = {s.name for s in program.stages}
+    block = Loop(fresh(f"{loop.name}_block", taken), IntImm(-(-loop.trips.value // size)))
+    inner, start, counter = iterations_of_block(loop, block.name, size)
+    row = IterVar(fresh(f"{loop.name}_row", taken), Range(IntImm(0), inner.trips), "pure")
+    sums = {u.stage.name: u for u in found}
+    before: list[Stage] = []
+    now: list[Stage] = []
+
+    def named(s: Stage, suffix: str) -> str:
+        name = fresh(f"{s.name}_{suffix}", names)
+        names.add(name)
+        return name
+
+    for s in stages:
+        loops = (*s.loops[:-1], block, inner)
+        if s.name not in sums:
+            now.append(replace(stage_at(s, counter), loops=loops))
+            continue
+        u = sums[s.name]
+        s, outer = u.stage, loops[:-1]
+        assert s.op is not None
+        tensor = fresh(f"{s.func}_early", tensors)
+        tensors.add(tensor)
+        pure = tuple(v for v in s.domain.vars if v.kind == "pure")
+        of_block = {v.name: _of_block(v, loop, start, size) for v in pure}
+        box = (range_between(*_whole(v, loop)) for v in pure)
+        program = _with_tensor(program, s, tensor, (Range(IntImm(0), IntImm(size)), *box))
+        dtype = program.func(tensor).dtype
+        places = tuple(Variable(v.name) for v in pure)
+        low, end = _at(u.growing, loop, start)
+        begun = replace(s, func=tensor, args=(Variable(row.name), *places), loops=outer)
+        before.append(
+            replace(
+                begun, name=named(s, "start"), op=None, value=neutral(s.op, dtype), init=True,
+                domain=Domain((row, *of_block.values())), text=f"{s.text}  # starts from the neutral element",
+            )
+        )  # fmt: skip
+        axes = tuple(
+            ranged(v, low, end) if v.name == u.growing.name else of_block.get(v.name, v)
+            for v in s.domain.vars
+        )
+        whole = replace(begun, name=named(s, "early"), domain=Domain((row, *axes)))
+        before.append(stage_at(whole, {loop.name: Add(start, Variable(row.name))}))
+        here = (Sub(Variable(loop.name), start), *places)
+        added = replace(s, name=named(s, "sum"), value=Call(tensor, here, dtype, "func"))
+        added = replace(added, domain=Domain((*u.single, *pure)))
+        late_low, late_end = (
+            (end, u.growing.range.end) if _stays(u.growing, loop) else (u.growing.range.min, low)
+        )
+        axes = tuple(ranged(v, late_low, late_end) if v.name == u.growing.name else v for v in s.domain.vars)
+        late = replace(s, domain=Domain((*u.single, *axes)))
+        now += [replace(stage_at(x, counter), loops=loops) for x in (added, late)]
+    return in_place_of(program, stages, [*before, *now])
+
+
+def _of_block(v: IterVar, loop: Loop, start: Expr, size: int) -> IterVar:
+    """A variable of results with its range in the iteration of the block in which it is longest."""
+    if not _moves(v, loop):
+        return v
+    last = Sub(Min(Add(start, IntImm(size)), loop.trips), IntImm(1))
+    return ranged(v, *_at(v, loop, last if _growth(v, loop) > 0 else start))
+
+
+def _stays(v: IterVar, loop: Loop) -> bool:
+    """Whether the beginning of a range is the end that stays."""
+    return Variable(loop.name) not in linear_terms(simplify(v.range.min, exact=True))[0]
+
+
+def _with_tensor(program: Program, s: Stage, name: str, box: tuple[Range, ...]) -> Program:
+    """The program with a temporary for the early part of a sum."""
+    dtype = program.func(s.func).dtype
+    where = next(i for i, f in enumerate(program.funcs) if f.name == s.func)
+    return replace(
+        program,
+        buffers=(*program.buffers, Buffer(name, dtype, box, "temporary")),
+        funcs=(*program.funcs[:where], Func(name, name, dtype, box, None), *program.funcs[where:]),
+    )

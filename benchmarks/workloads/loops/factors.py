@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benchmarks.workloads.model import Array, Case, Workload
 
 
@@ -23,6 +25,24 @@ def loop_lu(N: int) -> Workload:
         kind="compute",
         terms=N,
         judge="numpy",
+    )
+
+
+def loop_crout(N: int) -> Workload:
+    """The same factors, each row and column from those before."""
+    return replace(
+        loop_lu(N),
+        source="""
+        def lu(double(N,N) A) -> (double(N,N) F) {
+          F(i,j) = A(i,j)
+          for k in 0:N {
+            u(j) +=! F(k,p) * F(p,j) where p in 0:k, j in k:N
+            F(k,j) = F(k,j) - u(j) where j in k:N
+            l(i) +=! F(i,p) * F(p,k) where p in 0:k, i in k+1:N
+            F(i,k) = (F(i,k) - l(i)) / F(k,k) where i in k+1:N
+          }
+        }
+        """,
     )
 
 
@@ -71,6 +91,7 @@ def loop_trisolve(N: int, M: int) -> Workload:
 
 FACTORS = (
     Case("loops", loop_lu, (1000,), (11,)),
+    Case("loops", loop_crout, (1000,), (11,), "loop_lu Crout"),
     Case("loops", loop_cholesky, (1000,), (11,)),
     Case("loops", loop_trisolve, (1000, 64), (11, 5)),
 )

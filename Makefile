@@ -10,17 +10,22 @@ PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 endif
 PYTEST := TC_VERIFY=1 $(BIN)/python -m pytest
 
+UNIT := lang errors halide ranges ir sac pipeline poly
+
 # The environment follows what is required, the extensions follow their sources.
 INSTALLED := $(VENV)/.installed
 BUILT := $(VENV)/.built
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test test-all lint format demo bench fuzz golden clean distclean tools
+.PHONY: help setup unit test test-all lint format demo bench fuzz golden clean distclean tools
 
 help: ## this list
 	@sed -nE 's/^([a-z-]+):.*## (.*)/\1|\2/p' Makefile | awk -F'|' '{printf "make %-10s %s\n", $$1, $$2}'
 
 setup: $(BUILT) ## create .venv, install what is required, build the C++ extensions
+
+unit: setup ## the tests of language, ranges, IR and polyhedra that generate no code, in a minute
+	$(PYTEST) -n 2 --no-code $(addprefix tests/,$(UNIT)) $(ARGS)
 
 test: setup ## the fast tests, and a share of what is many alike
 	$(PYTEST) -n 2 $(ARGS)

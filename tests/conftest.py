@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from tests.no_code import forbid
 from tests.share import leave_out
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -55,7 +56,13 @@ def pytest_unconfigure() -> None:
     _CACHE.cleanup()
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--no-code"):
+        forbid()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--no-code", action="store_true", help="skip a test where it would generate code")
     parser.addoption(
         "--update-golden", action="store_true", help="write tests/golden/* from what the tests see now"
     )

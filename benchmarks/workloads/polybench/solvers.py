@@ -6,8 +6,10 @@ from benchmarks.workloads.polybench.common import Case, Workload, array, program
 
 _FACTOR = """
           for k in 0:N {
-            F(i,k) = F(i,k) / F(k,k) where i in k+1:N
-            F(i,j) += -F(i,k) * F(k,j) where i in k+1:N, j in k+1:N
+            u(j) +=! F(k,p) * F(p,j) where p in 0:k, j in k:N
+            F(k,j) = F(k,j) - u(j) where j in k:N
+            l(i) +=! F(i,p) * F(p,k) where p in 0:k, i in k+1:N
+            F(i,k) = (F(i,k) - l(i)) / F(k,k) where i in k+1:N
           }
 """
 
@@ -19,10 +21,10 @@ def poly_cholesky(N: int) -> Workload:
         """
         def cholesky(double(N,N) A) -> (double(N,N) L) {
           L(i,j) = A(i,j)
-          for k in 0:N {
-            L(k,k) = sqrt(L(k,k))
-            L(i,k) = L(i,k) / L(k,k) where i in k+1:N
-            L(i,j) += -L(i,k) * L(j,k) where i in k+1:N, j in k+1:N, j <= i
+          for j in 0:N {
+            s(i) +=! L(i,k) * L(j,k) where k in 0:j, i in j:N
+            d(i) = L(i,j) - s(i) where i in j:N
+            L(i,j) = d(i) / sqrt(d(j)) where i in j:N
           }
         }
         """,

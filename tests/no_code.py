@@ -1,5 +1,5 @@
-"""`make unit` (`--no-code`): a test that would have code generated, by LLVM or PoCL, is skipped where it would.
-What is left asks for language, ranges, programs and polyhedra alone, and takes a minute."""
+"""`make unit` (`--no-code`): a test that would have code generated, by LLVM or PoCL, is skipped where it
+would.  What is left asks for language, ranges, programs and polyhedra alone, and takes a minute."""
 
 from __future__ import annotations
 

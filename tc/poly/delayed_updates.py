@@ -23,6 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tc.ir.expr import (
@@ -42,11 +43,9 @@ from tc.ir.expr import (
 )
 from tc.ir.program import Domain, IterVar, Loop, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
-from tc.poly.context import GaveUp, given_up_after, isl_context
 from tc.poly.dependences import conflicts
-from tc.poly.iteration_blocks import narrowed, order, ranged
-from tc.poly.scop import Domains, Scop, Statement, build
-from tc.transforms.program.segments import in_domains
+from tc.poly.iteration_blocks import allowed, innermost, narrowed, order, ranged, sized
+from tc.poly.scop import Domains, Scop, Statement
 from tc.transforms.program.stages import (
     in_place_of,
     iterations_of_block,
@@ -56,8 +55,6 @@ from tc.transforms.program.stages import (
 
 if TYPE_CHECKING:
     import islpy as isl
-
-_OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,17 +74,10 @@ def delay(program: Program, block: Block) -> tuple[Program, tuple[str, ...]]:
     """`program` with such updates after blocks of `block(program, update)` iterations, where that is not 0;
     and the tensors that they update."""
     delayed: list[str] = []
-    for loop in program.loops:
-        stages = [s for s in program.stages if loop in s.loops]
-        if not isinstance(loop.trips, IntImm) or any(s.loops[-1] != loop for s in stages):
-            continue
+    for loop, stages in innermost(program):
         candidates = [u for s in stages if (u := _update(s, loop)) is not None]
-        sizes = {u.stage.name: block(program, u) for u in candidates}
-        size = max(sizes.values(), default=0)
-        if not 1 < size <= loop.trips.value // 2:
-            continue
-        candidates = [u for u in candidates if sizes[u.stage.name]]
-        found = _found(program, stages, loop, candidates, size)
+        size, candidates = sized(program, loop, candidates, block)
+        found = allowed(program, stages, candidates, partial(_legal, loop, size))
         if found:
             program = _blocked(program, stages, loop, found, size)
             delayed += [program.func_buffers[u.stage.func] for u in found]
@@ -131,23 +121,7 @@ def _kept_end(v: IterVar, k: str) -> str | None:
 # ---- which instances may wait
 
 
-def _found(
-    program: Program, stages: Sequence[Stage], loop: Loop, candidates: Sequence[Update], size: int
-) -> list[Update]:
-    """The updates of which all instances that wait may do so."""
-    if not candidates:
-        return []
-    part = in_domains(replace(program, stages=tuple(stages), sites=()))
-    with isl_context():
-        try:
-            with given_up_after(_OPERATIONS):
-                scop = build(part)
-                return [u for u in candidates if _legal(scop, loop, u, size)]
-        except GaveUp:
-            return []
-
-
-def _legal(scop: Scop, loop: Loop, u: Update, size: int) -> bool:
+def _legal(loop: Loop, size: int, scop: Scop, u: Update) -> bool:
     """Whether nothing that runs later in a block needs an instance that waits, or changes what it reads."""
     s = next(x for x in scop.statements if x.stage.name == u.stage.name)
     for other in scop.statements:

@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tc.dtypes import accumulator
@@ -44,17 +45,13 @@ from tc.ir.expr import (
 from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
-from tc.poly.context import GaveUp, given_up_after, isl_context
 from tc.poly.dependences import conflicts
-from tc.poly.iteration_blocks import narrowed, order, ranged
-from tc.poly.scop import Domains, Scop, Statement, build
-from tc.transforms.program.segments import in_domains
+from tc.poly.iteration_blocks import allowed, innermost, narrowed, order, ranged, sized
+from tc.poly.scop import Domains, Scop, Statement
 from tc.transforms.program.stages import in_place_of, iterations_of_block, names_of, range_between, stage_at
 
 if TYPE_CHECKING:
     import islpy as isl
-
-_OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,16 +73,10 @@ def begin_early(program: Program, block: Block) -> tuple[Program, tuple[str, ...
     """`program` with loops in blocks of `block(program, sum)` iterations, where that is not 0, before which
     their sums begin; and the tensors that are summed up."""
     early: list[str] = []
-    for loop in program.loops:
-        stages = [s for s in program.stages if loop in s.loops]
-        if not isinstance(loop.trips, IntImm) or any(s.loops[-1] != loop for s in stages):
-            continue
+    for loop, stages in innermost(program):
         candidates = [u for s in stages if (u := _sum(program, s, loop)) is not None]
-        sizes = {u.stage.name: block(program, u) for u in candidates}
-        size = max(sizes.values(), default=0)
-        if not 1 < size <= loop.trips.value // 2:
-            continue
-        found = _found(program, stages, loop, [u for u in candidates if sizes[u.stage.name]], size)
+        size, candidates = sized(program, loop, candidates, block)
+        found = allowed(program, stages, candidates, partial(_legal, loop, size))
         if found:
             program = _blocked(program, stages, loop, found, size)
             early += [program.func_buffers[u.stage.func] for u in found]
@@ -160,23 +151,7 @@ def _whole(v: IterVar, loop: Loop) -> tuple[Expr, Expr]:
 # ---- which summands are known
 
 
-def _found(
-    program: Program, stages: Sequence[Stage], loop: Loop, candidates: Sequence[Sum], size: int
-) -> list[Sum]:
-    """The sums of which all summands that are early may be."""
-    if not candidates:
-        return []
-    part = in_domains(replace(program, stages=tuple(stages), sites=()))
-    with isl_context():
-        try:
-            with given_up_after(_OPERATIONS):
-                scop = build(part)
-                return [u for u in candidates if _legal(scop, loop, u, size)]
-        except GaveUp:
-            return []
-
-
-def _legal(scop: Scop, loop: Loop, u: Sum, size: int) -> bool:
+def _legal(loop: Loop, size: int, scop: Scop, u: Sum) -> bool:
     """Whether nothing that runs before an early instance in its block writes what it reads."""
     s = next(x for x in scop.statements if x.stage.name == u.stage.name)
     for other in scop.statements:

@@ -3,17 +3,70 @@ statements come after each other within one."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
 
 import islpy as isl
 
 from tc.ir.expr import GE, GT, INDEX, LE, LT, ONE, Add, Expr, IntImm, Sub, Variable, constant
-from tc.ir.program import Domain, IterVar, Loop, Stage
+from tc.ir.program import Domain, IterVar, Loop, Program, Stage
 from tc.ir.simplify import from_terms, linear_terms, simplify
 from tc.poly.affine import SET
-from tc.poly.scop import Statement
+from tc.poly.context import GaveUp, given_up_after, isl_context
+from tc.poly.scop import Scop, Statement, build
+from tc.transforms.program.segments import in_domains
 from tc.transforms.program.stages import range_between
+
+_OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
+
+
+class Candidate(Protocol):
+    """A statement of a loop that blocks of iterations may change."""
+
+    @property
+    def stage(self) -> Stage: ...
+
+
+C = TypeVar("C", bound=Candidate)
+
+
+def allowed(
+    program: Program, stages: Sequence[Stage], found: Sequence[C], legal: Callable[[Scop, C], bool]
+) -> list[C]:
+    """The candidates that are legal, as isl tells from the scop of their loop's stages; none where it gives
+    up."""
+    if not found:
+        return []
+    part = in_domains(replace(program, stages=tuple(stages), sites=()))
+    with isl_context():
+        try:
+            with given_up_after(_OPERATIONS):
+                scop = build(part)
+                return [x for x in found if legal(scop, x)]
+        except GaveUp:
+            return []
+
+
+def innermost(program: Program) -> Iterator[tuple[Loop, list[Stage]]]:
+    """The innermost sequential loops of a constant number of iterations, with their stages."""
+    for loop in program.loops:
+        stages = [s for s in program.stages if loop in s.loops]
+        if isinstance(loop.trips, IntImm) and all(s.loops[-1] == loop for s in stages):
+            yield loop, stages
+
+
+def sized(
+    program: Program, loop: Loop, candidates: Sequence[C], block: Callable[[Program, C], int]
+) -> tuple[int, list[C]]:
+    """The iterations of a block, the most that `block` wants for a candidate, and the candidates for which it
+    wants any; 0 where that is less than two, or more than half of the loop."""
+    sizes = {x.stage.name: block(program, x) for x in candidates}
+    size = max(sizes.values(), default=0)
+    trips = constant(loop.trips)
+    if trips is None or not 1 < size <= trips // 2:
+        return 0, []
+    return size, [x for x in candidates if sizes[x.stage.name]]
 
 
 def narrowed(s: Stage, loop: Loop) -> Stage:

@@ -91,6 +91,19 @@ WRONG_CODE = (
         ),
     ),
     Miscompilation(
+        "a vector with one lane inside is read as if all were",
+        "lane_conditions.mostly_all",
+        'f"icmp eq i{c.lanes} {whole}, -1"',
+        'f"icmp ne i{c.lanes} {whole}, 0"',
+        (
+            on(
+                "result",
+                "def f(float(N) x) -> (y) { y(w) = x[clamp]((w+1)/2-1) where w in 0:2*N }",
+                N=64,
+            ),
+        ),
+    ),
+    Miscompilation(
         "lanes are loaded from where the leading ones are",
         "load_by_shuffle._shuffled",
         "own = {i: p - start for i, p in offsets.items() if start <= p < start + width}",

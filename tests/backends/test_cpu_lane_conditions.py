@@ -5,11 +5,17 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 import tc
 from tests.backends.cpu_cases import code_of, compiled, isas
+
+
+def numpy_type(name: str) -> Any:
+    return {"half": "f2", "double": "f8", "bfloat16": ml_dtypes.bfloat16}.get(name, name)
+
 
 CHOICES = {
     "two arrays take turns": "i % 2 == 0 ? a(i/2) : b(i/2)",
@@ -51,7 +57,7 @@ def test_types(dtype: str) -> None:
     source = (
         f"def f({dtype}(N) a, {dtype}(N) b) -> (y) {{ y(i) = i % 2 == 0 ? a(i/2) : b(i/2) where i in 0:2*N }}"
     )
-    kind = {"half": "f2", "double": "f8"}.get(dtype, dtype)
+    kind = numpy_type(dtype)
     rng = np.random.default_rng(1)
     a, b = (rng.integers(0, 2, 45).astype(kind) for _ in range(2))
     np.testing.assert_array_equal(*run(source, a, b))
@@ -91,3 +97,31 @@ def test_nothing_is_gathered(isa: str) -> None:
     text = code_of(compiled(source).program({"N": 512}), isa=isa).text
     assert "gather" not in text
     assert "shufflevector" in text
+
+
+@pytest.mark.parametrize("isa", isas())
+@pytest.mark.parametrize("mode", ["zero", "clamp", "reflect", "symmetric", "wrap", "fill=2"])
+@pytest.mark.parametrize("n", [3, 16, 37, 64])
+def test_images_that_are_enlarged_have_every_border(n: int, mode: str, isa: str) -> None:
+    """All lanes of most vectors are inside, where their addresses are known."""
+    source = f"""def f(float(M,N) x) -> (y) {{
+      y(h,w) = 2 * x[{mode}](top, left) - x[{mode}](top, left+1)
+        where h in 0:2*M, w in 0:2*N, top = (h+1)/2-1, left = (w+1)/2-1
+    }}"""
+    x = np.random.default_rng(3).integers(-9, 10, (4, n)).astype("f4")
+    np.testing.assert_array_equal(*run(source, x, isa=isa))
+
+
+@pytest.mark.parametrize("dtype", ["half", "bfloat16", "int8", "double", "bool"])
+def test_types_of_images_that_are_enlarged(dtype: str) -> None:
+    source = f"def f({dtype}(N) x) -> (y) {{ y(w) = x[clamp]((w+1)/2-1) where w in 0:2*N }}"
+    x = np.random.default_rng(4).integers(0, 2, 70).astype(numpy_type(dtype))
+    np.testing.assert_array_equal(*run(source, x))
+
+
+def test_lanes_that_are_all_inside_are_loaded_without_a_mask() -> None:
+    source = "def f(float(N) x) -> (y) { y(w) = x[clamp]((w+1)/2-1) where w in 0:2*N }"
+    text = code_of(compiled(source).program({"N": 512})).text
+    inside = text[text.index("\ninside") :]
+    inside = inside[: inside.index("br label")]
+    assert "shufflevector" in inside and "masked" not in inside

@@ -297,11 +297,8 @@ class ExpressionEmitter(IndexEmitter):
         if not (self._is_expensive(e.then_value) or self._is_expensive(e.else_value)):
             return self.select(c, self.value(e.then_value, env), self.value(e.else_value, env))
         if c.lanes:
-            with self.where(c):
-                a = self.value(e.then_value, env)
-            with self.where(self.negate(c)):
-                b = self.value(e.else_value, env)
-            return self.select(c, a, b)
+            found = lane_conditions.mostly_all(self, e, c, env)
+            return self.by_lanes(e, c, env) if found is None else found
         if (v := self._padded_load(e, c, env)) is not None:
             return v
         yes, no, after = self.label("then"), self.label("else"), self.label("endif")
@@ -326,6 +323,14 @@ class ExpressionEmitter(IndexEmitter):
         return Value(
             self.op(f"phi {ty} [ {a.text}, %{a_block} ], [ {b.text}, %{b_block} ]"), a.dtype, a.lanes
         )
+
+    def by_lanes(self, e: IfThenElse, c: Value, env: Env) -> Value:
+        """The value of a choice whose condition differs between lanes: both sides, each in its lanes."""
+        with self.where(c):
+            a = self.value(e.then_value, env)
+        with self.where(self.negate(c)):
+            b = self.value(e.else_value, env)
+        return self.select(c, a, b)
 
     def _padded_load(self, e: IfThenElse, c: Value, env: Env) -> Value | None:
         """The value of a padded access (an element of an array, or a constant outside of it) whose condition

@@ -23,6 +23,7 @@ from tc.ir.expr import (
     FloorMod,
     IfThenElse,
     IntImm,
+    Load,
     Mul,
     Not,
     Or,
@@ -31,7 +32,8 @@ from tc.ir.expr import (
     walk,
 )
 
-from .values import Value
+from . import load_by_shuffle
+from .values import LIKELY, Value, type_text
 
 if TYPE_CHECKING:
     from .expressions import Env, ExpressionEmitter
@@ -68,6 +70,29 @@ def choose(e: ExpressionEmitter, choice: IfThenElse, env: Env) -> Value | None:
         with e.under(e.lanes, e.mask_of(lanes)):
             sides.append(e.widen(e.value(side, env), e.lanes))
     return e.select(e.mask_of(yes), *sides)
+
+
+def mostly_all(e: ExpressionEmitter, choice: IfThenElse, c: Value, env: Env) -> Value | None:
+    """The value of a choice by a condition `c` in lanes, as that of an image whose border is another element:
+    where all lanes hold, their addresses are known and need no mask.  None where that gains nothing."""
+    reads = [x for x in walk(choice.then_value) if isinstance(x, Load)]
+    if e.mask is not None or not any(load_by_shuffle.nonaffine_subscripts(e, x, env) for x in reads):
+        return None
+    whole = e.pure(f"bitcast <{c.lanes} x i1> {c.text} to i{c.lanes}")
+    every = e.pure(f"icmp eq i{c.lanes} {whole}, -1")
+    inside, border, after = e.label("inside"), e.label("border"), e.label("chosen")
+    e.do(f"br i1 {every}, label %{inside}, label %{border}, {LIKELY}")
+    ends: list[str] = []
+    dtype = choice.dtype
+    for label in (inside, border):
+        e.start(label)
+        with e.scope():
+            v = e.value(choice.then_value, env) if label == inside else e.by_lanes(choice, c, env)
+            v, dtype = e.widen(v, e.lanes), v.dtype
+        ends.append(f"[ {v.text}, %{e.fn.block} ]")
+        e.do(f"br label %{after}")
+    e.start(after)
+    return Value(e.op(f"phi {type_text(dtype, e.lanes)} {', '.join(ends)}"), dtype, e.lanes)
 
 
 def _holds(e: ExpressionEmitter, c: Expr, env: Env) -> bool | None:

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.no_code import forbid
 from tests.share import leave_out
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -58,6 +57,8 @@ def pytest_unconfigure() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("--no-code"):
+        from tests.no_code import forbid
+
         forbid()
 
 

@@ -218,9 +218,12 @@ _SPLIT_512 = frozenset(["znver4"])
 #   eight pixels at a time stall 4 to 7 cycles a row, twice 32 filters 11 to 13, 16 filters 2 to 3.
 # - Twice 32 filters of 58 x 58 pixels, on 64 pages, stall 7 to 12 cycles a row; on 32 pages none
 #   (docs/experiments/random-programs.md).
+# On Zen 5 rows stall as on Zen 4: with its two facts six of fifteen convolutions and products were 1.2 to
+# 2.5 times as fast, the others as fast (docs/experiments/zen-5.md).
 _BY_NAME: dict[str, dict[str, Any]] = {
     "znver2": {"issue_width": 4.0, "fused_products": 1, "partial_line_penalty": 30.0, "prefetch_level": 1},
     "znver4": {"set_conflict_store_penalty": 1.7, "many_pages_penalty": 6.0},
+    "znver5": {"set_conflict_store_penalty": 1.7, "many_pages_penalty": 6.0},
 }
 
 

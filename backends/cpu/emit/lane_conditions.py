@@ -74,8 +74,10 @@ def choose(e: ExpressionEmitter, choice: IfThenElse, env: Env) -> Value | None:
 
 def mostly_all(e: ExpressionEmitter, choice: IfThenElse, c: Value, env: Env) -> Value | None:
     """The value of a choice by a condition `c` in lanes, as that of an image whose border is another element:
-    where all lanes hold, their addresses are known and need no mask.  None where that gains nothing."""
-    reads = [x for x in walk(choice.then_value) if isinstance(x, Load)]
+    where all lanes hold, their addresses are known and need no mask, and nothing of the border is gathered.
+    None where that gains nothing."""
+    sides = (choice.then_value, choice.else_value)
+    reads = [x for side in sides for x in walk(side) if isinstance(x, Load)]
     if e.mask is not None or not any(load_by_shuffle.nonaffine_subscripts(e, x, env) for x in reads):
         return None
     whole = e.pure(f"bitcast <{c.lanes} x i1> {c.text} to i{c.lanes}")

@@ -1,8 +1,9 @@
 """The options cache: which options a kernel takes that was tuned before, here or at near sizes.
 
     exact    the same program, sizes, types, backend and machine: the winner
-    near     the nearest sizes, by the sum of |log2| of the ratios of extents: its winner, tiles rescaled, if
-             the backend's model does not predict it to be slower than the default
+    near     of the winners at near sizes, by the sum of |log2| of the ratios of extents, tiles rescaled: the
+             one that is expected to be fastest, and not slower than the default.  That is what the model
+             predicts, corrected by what it got wrong where the winner was measured
     nothing  the backend's model chooses
 
 `TC_TUNED=exact` keeps to the first, `TC_TUNED=off` to the last.  Records of other machines are never used.
@@ -29,7 +30,8 @@ from tc.tuned.target import Tunable, machine_name
 
 TUNED_AWAY = ("strict", "fast_math", "isa", "machine", "mapping")  # options that no tuner changes
 FARTHEST = 8.0  # doublings, in all sizes together, up to which sizes are near
-_MODEL_SLACK = 1.02  # predicted cost over that of the default, up to which near options are taken
+_SLACK = 1.02  # expected time over that of the default, up to which near options are taken
+_BETTER = 0.97  # expected time, over that of nearer options, from which farther ones are taken
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def choose(
     if place is None:
         return None
     wanted, values = place.key.extents(sizes), place.key.values(scalars)
+    taken: tuple[Choice, float] | None = None
     by_sizes: dict[tuple[int, ...], list[Record]] = {}
     for r in known:
         if place.has(r) and r.values == values and len(r.extents) == len(wanted):
@@ -146,7 +149,7 @@ def choose(
     for extents in sorted(by_sizes, key=lambda e: (distance(e, wanted), e)):
         far = distance(extents, wanted)
         if far > (FARTHEST if how == "near" else 0.0):
-            return None
+            break
         best = winner(by_sizes[extents])
         if best is None:
             continue
@@ -154,26 +157,47 @@ def choose(
             found = best.chosen()
             if not far:
                 return Choice(found, _note(best, sizes, exact=True))
-            near = _near(best, found, backend, program(), options)
+            near = _near(best, found, by_sizes[extents], backend, program(), options)
         except Error:
             continue  # options that are no longer legal
-        if near is not None:
-            return Choice(near, _note(best, sizes, exact=False))
-    return None
+        if near is not None and near[1] <= _SLACK and (taken is None or near[1] < _BETTER * taken[1]):
+            taken = (Choice(near[0], _note(best, sizes, exact=False)), near[1])
+    return None if taken is None else taken[0]
 
 
 def _near(
-    r: Record, found: Options, backend: Backend, program: Program | None, default: Options
-) -> Options | None:
-    """The options of a record for a program of other sizes; None if the model takes them to be slower than
-    the default, or has no opinion."""
+    r: Record,
+    found: Options,
+    place: Sequence[Record],
+    backend: Backend,
+    program: Program | None,
+    default: Options,
+) -> tuple[Options, float] | None:
+    """The options of a record for a program of other sizes, and the time that is expected of them over that
+    of the default; None where the model has no opinion.  `place` are all records of where it was measured."""
     if program is None or not isinstance(backend, Tunable):
         return None
     scaled = rescaled(found, r.loops, backend.loops(program, default))
     if scaled == default:
-        return scaled
+        return scaled, 1.0
     cost, usual = backend.predict(program, scaled), backend.predict(program, default)
-    return scaled if cost is not None and usual is not None and cost <= _MODEL_SLACK * usual else None
+    return None if not cost or not usual else (scaled, cost / usual * _correction(r, place))
+
+
+def _correction(winner: Record, place: Sequence[Record]) -> float:
+    """Measured over predicted times of a winner, both over those of the default; 1 where a search did not
+    note them."""
+    usual = dict(winner.fixed)
+    predicted = {"won": 0.0, "default": 0.0}
+    for r in place:
+        for name, options in (("won", dict(winner.options)), ("default", usual)):
+            if dict(r.options) == options and r.predicted:
+                predicted[name] = r.predicted
+    beside_default = dict(winner.ref) == usual and winner.ratio is not None
+    if not (beside_default and all(predicted.values())):
+        return 1.0
+    assert winner.ratio is not None
+    return winner.ratio * predicted["default"] / predicted["won"]
 
 
 def distance(a: Sequence[int], b: Sequence[int]) -> float:

@@ -117,6 +117,36 @@ def test_the_nearest_comes_first(records: Path, monkeypatch: pytest.MonkeyPatch)
     assert distance((64, 32), (128, 8)) == 3 and distance((5,), (5,)) == 0
 
 
+def test_what_the_model_got_wrong_there_it_gets_wrong_near_by(
+    records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It predicts options to take 1.5 times as long, which took half as long."""
+    backend: Any = tc.compile(MM, "cpu").backend_object
+    monkeypatch.setattr(backend, "predict", lambda program, options: 1.5 if options != Options() else 1.0)
+    put(records, {"M": 64, "K": 32, "N": 48}, {"unroll": 4}, predicted=15.0)
+    assert chosen(m=100) == (Options(), ()), "nothing is known of the default there"
+    put(records, {"M": 64, "K": 32, "N": 48}, {}, predicted=10.0, origin="default", ns=(100,) * 7)
+    assert chosen(m=100)[0] == Options(unroll=4)
+    put(records, {"M": 64, "K": 32, "N": 48}, {"unroll": 4}, predicted=4.0, time=2.0)
+    assert chosen(m=101)[0] == Options(), "it was right about them: they are worse here"
+
+
+def test_farther_options_that_are_expected_to_be_faster(
+    records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend: Any = tc.compile(MM, "cpu").backend_object
+    costs = {Options(): 1.0, Options(unroll=2): 0.8, Options(unroll=4): 0.79, Options(unroll=8): 1.2}
+    monkeypatch.setattr(backend, "predict", lambda program, options: costs[options])
+    put(records, {"M": 128, "K": 32, "N": 48}, {})
+    assert chosen(m=100)[0] == Options()
+    put(records, {"M": 256, "K": 32, "N": 48}, {"unroll": 2})
+    assert chosen(m=101)[0] == Options(unroll=2)
+    put(records, {"M": 512, "K": 32, "N": 48}, {"unroll": 4})
+    assert chosen(m=102)[0] == Options(unroll=2), "a hundredth is no reason to go farther"
+    put(records, {"M": 120, "K": 32, "N": 48}, {"unroll": 8})
+    assert chosen(m=103)[0] == Options(unroll=2)
+
+
 def test_tiles_are_rescaled() -> None:
     whole = Options(tile=(64, 16), vector=1)
     assert rescaled(whole, (64, 48), (200, 48)).tile == (200, 16)

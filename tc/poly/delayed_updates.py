@@ -29,22 +29,26 @@ from typing import TYPE_CHECKING
 from tc.ir.expr import (
     GE,
     LT,
-    ONE,
-    Add,
     Expr,
     FloorDiv,
     IntImm,
-    Min,
     Mul,
-    Sub,
     Variable,
-    substitute,
     variables,
 )
 from tc.ir.program import Domain, IterVar, Loop, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.dependences import conflicts
-from tc.poly.iteration_blocks import allowed, innermost, narrowed, order, ranged, sized
+from tc.poly.iteration_blocks import (
+    allowed,
+    innermost,
+    last_of_block,
+    narrowed,
+    order,
+    range_at,
+    ranged,
+    sized,
+)
 from tc.poly.scop import Domains, Scop, Statement
 from tc.transforms.program.stages import (
     in_place_of,
@@ -168,11 +172,7 @@ def _waiting_set(scop: Scop, s: Statement, loop: Loop, waiting: Sequence[IterVar
 
 def _at_last(v: IterVar, loop: Loop, start: Expr, size: int) -> tuple[Expr, Expr]:
     """The range of a variable in the last iteration of the block that begins at `start`."""
-    assert isinstance(loop.trips, IntImm)
-    last = Sub(Min(Add(start, IntImm(size)), loop.trips), ONE)
-    at: dict[str, Expr] = {loop.name: last}
-    low, end = (simplify(substitute(e, at), exact=True) for e in (v.range.min, v.range.end))
-    return low, end
+    return range_at(v, loop, last_of_block(loop, start, size))
 
 
 # ---- the program in blocks

@@ -34,7 +34,6 @@ from tc.ir.expr import (
     Expr,
     FloorDiv,
     IntImm,
-    Min,
     Mul,
     Sub,
     Variable,
@@ -46,7 +45,16 @@ from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.dependences import conflicts
-from tc.poly.iteration_blocks import allowed, innermost, narrowed, order, ranged, sized
+from tc.poly.iteration_blocks import (
+    allowed,
+    innermost,
+    last_of_block,
+    narrowed,
+    order,
+    range_at,
+    ranged,
+    sized,
+)
 from tc.poly.scop import Domains, Scop, Statement
 from tc.transforms.program.stages import in_place_of, iterations_of_block, names_of, range_between, stage_at
 
@@ -96,7 +104,7 @@ def _sum(program: Program, s: Stage, loop: Loop) -> Sum | None:
     summed = [v for v in moved if v.kind == "reduction"]
     if s.domain.conditions or len(summed) != 1 or _growth(summed[0], loop) != 1:
         return None
-    first = constant(ranged(summed[0], *_at(summed[0], loop, IntImm(0))).range.extent)
+    first = constant(ranged(summed[0], *range_at(summed[0], loop, IntImm(0))).range.extent)
     if first is None or first < 0:
         return None
     if any(not _growth(v, loop) or _meets_counter(s, v, loop) for v in moved if v.kind == "pure"):
@@ -145,7 +153,7 @@ def _whole(v: IterVar, loop: Loop) -> tuple[Expr, Expr]:
     """The beginning and the end of a variable's range in the iteration in which it is longest."""
     assert isinstance(loop.trips, IntImm)
     last = IntImm(loop.trips.value - 1) if _moves(v, loop) and _growth(v, loop) > 0 else IntImm(0)
-    return _at(v, loop, last)
+    return range_at(v, loop, last)
 
 
 # ---- which summands are known
@@ -159,7 +167,7 @@ def _legal(loop: Loop, size: int, scop: Scop, u: Sum) -> bool:
             return False
     counter = Variable(loop.name)
     start = Mul(FloorDiv(counter, IntImm(size)), IntImm(size))
-    low, end = _at(u.growing, loop, start)
+    low, end = range_at(u.growing, loop, start)
     conditions = (GE(Variable(u.growing.name), low), LT(Variable(u.growing.name), end))
     stage = replace(
         s.stage, domain=replace(s.stage.domain, conditions=(*s.stage.domain.conditions, *conditions))
@@ -179,13 +187,6 @@ def _is_known(early: isl.Set, s: Statement, other: Statement, depth: int, size: 
         if not earlier.range().is_disjoint(early):
             return False
     return True
-
-
-def _at(v: IterVar, loop: Loop, counter: Expr) -> tuple[Expr, Expr]:
-    """The range of a variable in an iteration."""
-    at: dict[str, Expr] = {loop.name: counter}
-    low, end = (simplify(substitute(e, at), exact=True) for e in (v.range.min, v.range.end))
-    return low, end
 
 
 # ---- the program in blocks
@@ -227,7 +228,7 @@ def _blocked(
         program = _with_tensor(program, s, tensor, (Range(IntImm(0), IntImm(size)), *box))
         dtype = program.func(tensor).dtype
         places = tuple(Variable(v.name) for v in pure)
-        low, end = _at(u.growing, loop, start)
+        low, end = range_at(u.growing, loop, start)
         begun = replace(s, func=tensor, args=(Variable(row.name), *places), loops=outer)
         before.append(
             replace(
@@ -257,8 +258,8 @@ def _of_block(v: IterVar, loop: Loop, start: Expr, size: int) -> IterVar:
     """A variable of results with its range in the iteration of the block in which it is longest."""
     if not _moves(v, loop):
         return v
-    last = Sub(Min(Add(start, IntImm(size)), loop.trips), IntImm(1))
-    return ranged(v, *_at(v, loop, last if _growth(v, loop) > 0 else start))
+    last = last_of_block(loop, start, size)
+    return ranged(v, *range_at(v, loop, last if _growth(v, loop) > 0 else start))
 
 
 def _stays(v: IterVar, loop: Loop) -> bool:

@@ -9,7 +9,7 @@ from typing import Protocol, TypeVar
 
 import islpy as isl
 
-from tc.ir.expr import GE, GT, INDEX, LE, LT, ONE, Add, Expr, IntImm, Sub, Variable, constant
+from tc.ir.expr import GE, GT, INDEX, LE, LT, ONE, Add, Expr, IntImm, Min, Sub, Variable, constant, substitute
 from tc.ir.program import Domain, IterVar, Loop, Program, Stage
 from tc.ir.simplify import from_terms, linear_terms, simplify
 from tc.poly.affine import SET
@@ -111,6 +111,18 @@ def _bound(c: Expr, ranges: Mapping[str, IterVar], loop: Loop) -> IterVar | None
 def ranged(v: IterVar, low: Expr, end: Expr) -> IterVar:
     """A variable with the range from `low` on, before `end`."""
     return replace(v, range=range_between(low, end))
+
+
+def range_at(v: IterVar, loop: Loop, counter: Expr) -> tuple[Expr, Expr]:
+    """The beginning and the end of a variable's range in an iteration of a loop."""
+    at: dict[str, Expr] = {loop.name: counter}
+    low, end = (simplify(substitute(e, at), exact=True) for e in (v.range.min, v.range.end))
+    return low, end
+
+
+def last_of_block(loop: Loop, start: Expr, size: int) -> Expr:
+    """The last iteration of the block that begins at `start`."""
+    return Sub(Min(Add(start, IntImm(size)), loop.trips), ONE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from tc.errors import ArgumentError, Error
 from tc.ir.program import Program
@@ -142,6 +143,7 @@ def choose(
         return None
     wanted, values = place.key.extents(sizes), place.key.values(scalars)
     taken: tuple[Choice, float] | None = None
+    model: _Model | None = None
     by_sizes: dict[tuple[int, ...], list[Record]] = {}
     for r in known:
         if place.has(r) and r.values == values and len(r.extents) == len(wanted):
@@ -157,7 +159,9 @@ def choose(
             found = best.chosen()
             if not far:
                 return Choice(found, _note(best, sizes, exact=True))
-            near = _near(best, found, by_sizes[extents], backend, program(), options)
+            if model is None:
+                model = _Model(backend, program(), options)
+            near = _near(best, found, by_sizes[extents], model)
         except Error:
             continue  # options that are no longer legal
         if near is not None and near[1] <= _SLACK and (taken is None or near[1] < _BETTER * taken[1]):
@@ -165,22 +169,40 @@ def choose(
     return None if taken is None else taken[0]
 
 
-def _near(
-    r: Record,
-    found: Options,
-    place: Sequence[Record],
-    backend: Backend,
-    program: Program | None,
-    default: Options,
-) -> tuple[Options, float] | None:
+@dataclass(frozen=True)
+class _Model:
+    """What the backend's model says of a program; options that several places have are predicted once."""
+
+    backend: Backend
+    program: Program | None
+    default: Options
+    costs: dict[Options, float | None] = field(default_factory=dict[Options, float | None])
+
+    def scaled(self, r: Record, found: Options) -> Options | None:
+        """The options of a record for the program's loops; None for a backend without a model."""
+        if self.program is None or not isinstance(self.backend, Tunable):
+            return None
+        return rescaled(found, r.loops, self.loops)
+
+    @cached_property
+    def loops(self) -> tuple[int, ...]:
+        assert self.program is not None and isinstance(self.backend, Tunable)
+        return tuple(self.backend.loops(self.program, self.default))
+
+    def cost(self, options: Options) -> float | None:
+        assert self.program is not None and isinstance(self.backend, Tunable)
+        if options not in self.costs:
+            self.costs[options] = self.backend.predict(self.program, options)
+        return self.costs[options]
+
+
+def _near(r: Record, found: Options, place: Sequence[Record], model: _Model) -> tuple[Options, float] | None:
     """The options of a record for a program of other sizes, and the time that is expected of them over that
     of the default; None where the model has no opinion.  `place` are all records of where it was measured."""
-    if program is None or not isinstance(backend, Tunable):
-        return None
-    scaled = rescaled(found, r.loops, backend.loops(program, default))
-    if scaled == default:
-        return scaled, 1.0
-    cost, usual = backend.predict(program, scaled), backend.predict(program, default)
+    scaled = model.scaled(r, found)
+    if scaled is None or scaled == model.default:
+        return None if scaled is None else (scaled, 1.0)
+    cost, usual = model.cost(scaled), model.cost(model.default)
     return None if not cost or not usual else (scaled, cost / usual * _correction(r, place))
 
 

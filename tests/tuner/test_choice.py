@@ -230,3 +230,20 @@ def test_an_invalid_setting(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(tc.ArgumentError, match="TC_TUNED='always'") as e:
         chosen()
     assert e.value.code == "TC0512"
+
+
+def test_the_model_is_asked_once_for_each_set_of_options(
+    records: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    backend: Any = tc.compile(MM, "cpu").backend_object
+    asked: list[Options] = []
+
+    def predict(program: Any, options: Options) -> float:
+        asked.append(options)
+        return 1.0 if options == Options() else 0.9
+
+    monkeypatch.setattr(backend, "predict", predict)
+    for m in (64, 128, 256, 512):
+        put(records, {"M": m, "K": 32, "N": 48}, {"unroll": 4})
+    assert chosen(m=100)[0] == Options(unroll=4)
+    assert sorted(map(str, asked)) == sorted(map(str, (Options(), Options(unroll=4))))

@@ -49,7 +49,7 @@ from ..isa import Isa
 from . import lane_conditions, load_by_shuffle, quotients
 from .affine import Affine, factors
 from .bounds_checks import check
-from .index_forms import Env, IndexEmitter, LoopContext
+from .index_forms import Env, IndexEmitter, LoopContext, compares
 from .padded_access import holds_padding, padding
 from .values import Value, type_text
 
@@ -261,9 +261,7 @@ class ExpressionEmitter(IndexEmitter):
             if a is not None and b is not None and (index or (_fits_int32(a) and _fits_int32(b))):
                 difference = a - b
                 if not difference.terms:
-                    d = difference.constant
-                    holds = {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(e)]
-                    return self.integer(int(holds), BOOL)
+                    return self.integer(int(compares(type(e), difference.constant)), BOOL)
                 if (narrow := self._comparison_of_lanes(e, difference)) is not None:
                     return narrow
         return self.compare(PREDICATES[type(e)], self.value(e.a, env), self.value(e.b, env))

@@ -9,7 +9,13 @@ from dataclasses import dataclass, field
 from tc.dtypes import INT32, INT64
 from tc.errors import InternalError
 from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
     INDEX,
+    LE,
+    LT,
+    NE,
     Add,
     Call,
     Cast,
@@ -84,6 +90,12 @@ class LoopContext:
 def operands(env: Env) -> Iterator[str]:
     """The operands in the forms of an environment."""
     return (n for a in env.affine.values() for operand, _ in a.terms for n in factors(operand))
+
+
+def compares(kind: type, difference: int) -> bool:
+    """Whether a comparison holds, by the difference of its sides."""
+    d = difference
+    return {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[kind]
 
 
 _Flat = tuple[tuple[Expr, ...], tuple[tuple[str, int], ...], tuple[tuple[Expr, int], ...], int]

@@ -33,6 +33,7 @@ from tc.ir.expr import (
 )
 
 from . import load_by_shuffle
+from .index_forms import compares
 from .values import LIKELY, Value, type_text
 
 if TYPE_CHECKING:
@@ -114,8 +115,7 @@ def _holds(e: ExpressionEmitter, c: Expr, env: Env) -> bool | None:
             a, b = (None if x is None else e.form(x, env) for x in (left, right))
             if a is None or b is None or (a - b).terms:
                 return None
-            d = (a - b).constant
-            return {EQ: d == 0, NE: d != 0, LT: d < 0, LE: d <= 0, GT: d > 0, GE: d >= 0}[type(c)]
+            return compares(type(c), (a - b).constant)
         case _:
             return None
 

@@ -16,7 +16,6 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from tc.errors import ArgumentError, Error
 from tc.ir.program import Program
@@ -159,8 +158,9 @@ def choose(
             found = best.chosen()
             if not far:
                 return Choice(found, _note(best, sizes, exact=True))
+            model = model or _model(backend, program(), options)
             if model is None:
-                model = _Model(backend, program(), options)
+                return None
             near = _near(best, found, by_sizes[extents], model)
         except Error:
             continue  # options that are no longer legal
@@ -169,39 +169,35 @@ def choose(
     return None if taken is None else taken[0]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class _Model:
     """What the backend's model says of a program; options that several places have are predicted once."""
 
-    backend: Backend
-    program: Program | None
+    backend: Tunable
+    program: Program
     default: Options
+    loops: tuple[int, ...]
     costs: dict[Options, float | None] = field(default_factory=dict[Options, float | None])
 
-    def scaled(self, r: Record, found: Options) -> Options | None:
-        """The options of a record for the program's loops; None for a backend without a model."""
-        if self.program is None or not isinstance(self.backend, Tunable):
-            return None
-        return rescaled(found, r.loops, self.loops)
-
-    @cached_property
-    def loops(self) -> tuple[int, ...]:
-        assert self.program is not None and isinstance(self.backend, Tunable)
-        return tuple(self.backend.loops(self.program, self.default))
-
     def cost(self, options: Options) -> float | None:
-        assert self.program is not None and isinstance(self.backend, Tunable)
         if options not in self.costs:
             self.costs[options] = self.backend.predict(self.program, options)
         return self.costs[options]
 
 
+def _model(backend: Backend, program: Program | None, default: Options) -> _Model | None:
+    """None for a backend without a model, or without a program to ask it about."""
+    if program is None or not isinstance(backend, Tunable):
+        return None
+    return _Model(backend, program, default, tuple(backend.loops(program, default)))
+
+
 def _near(r: Record, found: Options, place: Sequence[Record], model: _Model) -> tuple[Options, float] | None:
     """The options of a record for a program of other sizes, and the time that is expected of them over that
     of the default; None where the model has no opinion.  `place` are all records of where it was measured."""
-    scaled = model.scaled(r, found)
-    if scaled is None or scaled == model.default:
-        return None if scaled is None else (scaled, 1.0)
+    scaled = rescaled(found, r.loops, model.loops)
+    if scaled == model.default:
+        return scaled, 1.0
     cost, usual = model.cost(scaled), model.cost(model.default)
     return None if not cost or not usual else (scaled, cost / usual * _correction(r, place))
 

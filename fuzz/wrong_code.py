@@ -13,6 +13,7 @@ SUM = "def f(float(N,M) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(j,i) }"
 BYTES = "def f(int8(M,K) A, int8(K,N) B) -> (C) { C(m,n) +=! int(A(m,k)) * int(B(k,n)) }"
 LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
 CONV = "def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) { O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx) }"
+WINDOW = "def f(float(M,N) x, float(K) u) -> (y) {{ y(h,w) +=! x[none,{}](h,w+k-1)*u(k) where w in 0:N }}"
 PACKED: dict[str, Any] = {"vector": 1, "register_tile": (1, 16, 1, 4), "pack": True}
 TURNED: dict[str, Any] = {"vector": 0, "register_tile": (32, 4)}
 TURNS = "def f(float(N) a, float(N) b) -> (y) { y(i) = i % 2 == 0 ? a(i/2) : b(i/2) where i in 0:2*N }"
@@ -52,7 +53,7 @@ WRONG_CODE = (
     ),
     Miscompilation(
         "every second element is picked from loads that end too late",
-        "load_store.MemoryEmitter._load_strided",
+        "strided_loads.picked",
         "start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)",
         "start = j * lanes",
         (on("death", "def f(float(N) A) -> (C) { C(i) = A(2*i) where i in 0:16 }", N=31),),
@@ -99,6 +100,54 @@ WRONG_CODE = (
             on(
                 "result",
                 "def f(float(N) x) -> (y) { y(w) = x[clamp]((w+1)/2-1) where w in 0:2*N }",
+                N=64,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "lanes below a clamped subscript read what the last lane reads",
+        "border_loads._clamped",
+        "return e.select(below, e.widen(e.load(array, first), e.lanes), v)",
+        "return e.select(below, e.widen(e.load(array, last), e.lanes), v)",
+        (on("result", WINDOW.format("clamp"), N=56, M=3, K=3),),
+    ),
+    Miscompilation(
+        "a reflection is one element too late",
+        "border_loads._pieces",
+        "_Piece(center, p, -1, offset + q)",
+        "_Piece(center, p, -1, offset + q + -1)",
+        (
+            on(
+                "result",
+                "def f(float(N) x) -> (y) { y(w) = x[symmetric](w+5) where w in 0:N }",
+                dynamic="N",
+                N=64,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "lanes that are more than a period away are wrapped once",
+        "border_loads._folded",
+        "if e.value_range(before)[1] <= 0 and e.value_range(beyond)[1] <= 0:",
+        "if True:",
+        (on("result", "def f(float(N) x) -> (y) { y(w) = x[wrap](w-90) where w in 0:1024 }", N=40),),
+    ),
+    Miscompilation(
+        "a row that is read backwards ends a lane too early",
+        "strided_loads.backwards",
+        "first + (1 - e.lanes)",
+        "first + (2 - e.lanes)",
+        (on("result", "def f(float(N) x) -> (y) { y(w) = x[reflect](w-3) where w in 0:N }", N=1024),),
+    ),
+    Miscompilation(
+        "a subscript clamped to a part of a row is as if it were clamped to all of it",
+        "lane_conditions._leaves_alone",
+        "if a is None or n is None or (n - a).terms or (n - a).constant > room:",
+        "if a is None or n is None or (n - a).terms:",
+        (
+            on(
+                "result",
+                "def f(float(N) x) -> (y) { y(w) = w % 7 < 5 ? x(w) : x(min(w, 20)) where w in 0:N }",
                 N=64,
             ),
         ),

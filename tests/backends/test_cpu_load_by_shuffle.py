@@ -57,7 +57,7 @@ def test_contiguous_lanes_are_loaded_as_one_vector_where_there_is_no_break(
 ) -> None:
     text = text_of(source, **sizes)
     assert re.search(r"neighbours\d+:\n(?:.*\n)*?.*load <16 x float>", text)
-    assert re.search(r"apart\d+:\n(?:.*\n)*?.*masked.gather", text)
+    assert re.search(r"apart\d+:\n(?:.*\n)*?.*masked.load", text)
 
 
 def test_a_remainder_of_a_nonnegative_index_is_unsigned() -> None:

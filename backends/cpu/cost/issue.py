@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from tc.poly.tile_plan import Phase, PhaseTile
 
 from ..emit.lane_reduction import combinations
-from ..emit.load_store import MAX_PICK_STRIDE
+from ..emit.strided_loads import MAX_PICK_STRIDE
 from . import cache_lines
 from .register_tile import Candidate, lane_axis
 from .work import NestContext, Ref, Work
@@ -260,5 +260,5 @@ class Iteration:
 
 
 def _is_picked(stride: int, r: Ref) -> bool:
-    """Whether lanes at this stride are picked out of loaded neighbours (emit.load_store)."""
+    """Whether lanes at this stride are picked out of loaded neighbours (emit.strided_loads)."""
     return 1 < stride <= MAX_PICK_STRIDE and not r.indirect and r.plain

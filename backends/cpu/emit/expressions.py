@@ -46,7 +46,7 @@ from tc.ir.loops import Array
 from tc.poly import fractions
 
 from ..isa import Isa
-from . import lane_conditions, load_by_shuffle, quotients
+from . import border_loads, lane_conditions, load_by_shuffle, quotients
 from .affine import Affine, factors
 from .bounds_checks import check
 from .index_forms import Env, IndexEmitter, LoopContext, compares
@@ -463,7 +463,7 @@ class ExpressionEmitter(IndexEmitter):
             and (found := load_by_shuffle.load_contiguous(self, array, e, subscripts, env)) is not None
         ):
             return found
-        return self.load_gathered(array, e, env)
+        return border_loads.load_apart(self, array, e, env)
 
     def load_gathered(self, array: Array, e: Load, env: Env) -> Value:
         """An element for each lane, at any address."""

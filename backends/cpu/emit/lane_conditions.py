@@ -24,6 +24,8 @@ from tc.ir.expr import (
     IfThenElse,
     IntImm,
     Load,
+    Max,
+    Min,
     Mul,
     Not,
     Or,
@@ -79,8 +81,11 @@ def mostly_all(e: ExpressionEmitter, choice: IfThenElse, c: Value, env: Env) -> 
     None where that gains nothing."""
     sides = (choice.then_value, choice.else_value)
     reads = [x for side in sides for x in walk(side) if isinstance(x, Load)]
-    if e.mask is not None or not any(load_by_shuffle.nonaffine_subscripts(e, x, env) for x in reads):
+    if not any(load_by_shuffle.nonaffine_subscripts(e, x, env) for x in reads):
         return None
+    everywhere = _is_everywhere(e, choice, env)
+    if e.mask is not None:
+        return e.value(choice.else_value, env) if everywhere else None
     whole = e.pure(f"bitcast <{c.lanes} x i1> {c.text} to i{c.lanes}")
     every = e.pure(f"icmp eq i{c.lanes} {whole}, -1")
     inside, border, after = e.label("inside"), e.label("border"), e.label("chosen")
@@ -90,12 +95,49 @@ def mostly_all(e: ExpressionEmitter, choice: IfThenElse, c: Value, env: Env) -> 
     for label in (inside, border):
         e.start(label)
         with e.scope():
-            v = e.value(choice.then_value, env) if label == inside else e.by_lanes(choice, c, env)
+            if label == inside:
+                v = e.value(choice.then_value, env)
+            elif everywhere:
+                v = e.value(choice.else_value, env)
+            else:
+                v = e.by_lanes(choice, c, env)
             v, dtype = e.widen(v, e.lanes), v.dtype
         ends.append(f"[ {v.text}, %{e.fn.block} ]")
         e.do(f"br label %{after}")
     e.start(after)
     return Value(e.op(f"phi {type_text(dtype, e.lanes)} {', '.join(ends)}"), dtype, e.lanes)
+
+
+def _is_everywhere(e: ExpressionEmitter, choice: IfThenElse, env: Env) -> bool:
+    """Whether the second side of a choice has its value where the condition holds, too: it is the element of
+    the first one with its subscripts clamped or wrapped, which leaves those in the array as they are."""
+    inside, border = choice.then_value, choice.else_value
+    if not (isinstance(inside, Load) and isinstance(border, Load) and inside.buffer == border.buffer):
+        return False
+    extents = e.arrays[inside.buffer].shape
+    return all(
+        _leaves_alone(e, i, b, n, env)
+        for i, b, n in zip(inside.subscripts, border.subscripts, extents, strict=True)
+    )
+
+
+def _leaves_alone(e: ExpressionEmitter, subscript: Expr, mapped: Expr, extent: Expr, env: Env) -> bool:
+    """Whether a subscript inside a dimension is mapped to itself."""
+    if mapped == subscript:
+        return True
+    match mapped:
+        case Max(a=inner, b=IntImm() as least):
+            return least.value <= 0 and _leaves_alone(e, subscript, inner, extent, env)
+        case Min(a=inner, b=bound):
+            room = 1
+        case FloorMod(a=inner, b=bound):
+            room = 0
+        case _:
+            return False
+    a, n = e.form(bound, env), e.form(extent, env)
+    if a is None or n is None or (n - a).terms or (n - a).constant > room:
+        return False
+    return _leaves_alone(e, subscript, inner, extent, env)
 
 
 def _holds(e: ExpressionEmitter, c: Expr, env: Env) -> bool | None:

@@ -35,6 +35,7 @@ from tc.ir.loops import Array
 from tc.ir.simplify import linear_terms
 
 from .affine import LANE, Affine
+from .border_loads import load_apart
 from .values import Value, type_text
 
 if TYPE_CHECKING:
@@ -115,7 +116,10 @@ def load_contiguous(
     for label in (near, far):
         e.start(label)
         e.open()
-        v = e.load(array, first + Affine.of(LANE)) if label == near else e.load_gathered(array, load, env)
+        if label == near:
+            v = e.load(array, first + Affine.of(LANE))
+        else:
+            v = load_apart(e, array, load, env)
         incoming.append(f"[ {v.text}, %{e.fn.block} ]")
         e.close()
         e.do(f"br label %{after}")

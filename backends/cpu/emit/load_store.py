@@ -14,6 +14,7 @@ from tc.ir.loops import Array
 
 from ..isa import Isa
 from ..target import LINE
+from . import strided_loads
 from .affine import Affine, factors
 from .shuffles import ShuffleEmitter
 from .strides import strides
@@ -22,7 +23,6 @@ from .values import Value, suffix, type_text
 Element = tuple[str, int, Affine, int]  # array, its version, address, lanes (0 for a scalar)
 
 _MIN_NONTEMPORAL = 16  # bytes of a non-temporal store, at least
-MAX_PICK_STRIDE = 4  # stride of lanes up to which contiguous elements are loaded and picked from
 
 
 class MemoryEmitter(ShuffleEmitter):
@@ -154,11 +154,15 @@ class MemoryEmitter(ShuffleEmitter):
             st = f"<{self.lanes} x {storage_type(t)}>"
             if self.mask is None:
                 return self.from_storage(t, self.op(f"load {st}, ptr {p}, align {t.itemsize}"), self.lanes)
-            return self.from_storage(t, self._masked_load(array, p), self.lanes)
-        if self.mask is None and 1 < lane <= MAX_PICK_STRIDE:
-            return self.from_storage(t, self._load_strided(array, address.uniform, lane), self.lanes)
+            return self.from_storage(t, self.masked_load(array, p, self.vector_mask().text), self.lanes)
+        if self.mask is None and 1 < lane <= strided_loads.MAX_PICK_STRIDE:
+            return self.from_storage(t, strided_loads.picked(self, array, address.uniform, lane), self.lanes)
         if self.mask is None or self.mask.active is not None:
-            return self.from_storage(t, self._load_each_lane(array, address.uniform, lane), self.lanes)
+            return self.from_storage(
+                t, strided_loads.lane_by_lane(self, array, address.uniform, lane), self.lanes
+            )
+        if lane == -1:
+            return self.from_storage(t, strided_loads.backwards(self, array, address.uniform), self.lanes)
         offsets = self.steps(INT64, self.lanes, lane)
         return self.gather(array, self.pointer(array, address.uniform), offsets)
 
@@ -214,36 +218,6 @@ class MemoryEmitter(ShuffleEmitter):
             return False
         return constant.constant is not None and not (array.dtype.is_half and constant.constant != 0)
 
-    def _load_strided(self, array: Array, first: Affine, stride: int) -> str:
-        """Every second, third or fourth element, by contiguous loads, none of which reaches beyond the last
-        element, and shuffles."""
-        st, lanes = storage_type(array.dtype), self.lanes
-        vt = f"<{lanes} x {st}>"
-        out = "poison"
-        for j in range(stride):
-            covered = [i for i in range(lanes) if j * lanes <= i * stride < (j + 1) * lanes]
-            if not covered:
-                continue
-            start = min(j * lanes, (lanes - 1) * stride + 1 - lanes)
-            p = self.pointer(array, first + start)
-            v = self.op(f"load {vt}, ptr {p}, align {array.dtype.itemsize}")
-            picked = [f"i32 {i}" if i < covered[0] else "i32 poison" for i in range(lanes)]
-            for i in covered:
-                picked[i] = f"i32 {lanes + i * stride - start}"
-            out = self.op(f"shufflevector {vt} {out}, {vt} {v}, <{lanes} x i32> <{', '.join(picked)}>")
-        return out
-
-    def _load_each_lane(self, array: Array, first: Affine, stride: int) -> str:
-        """The elements of active lanes, each by a load of its own; 0 in the other lanes."""
-        st, lanes = storage_type(array.dtype), self.lanes
-        active = lanes if self.mask is None or self.mask.active is None else self.mask.active
-        out = "poison" if active == lanes else "zeroinitializer"
-        for i in range(active):
-            p = self.pointer(array, first + i * stride)
-            v = self.op(f"load {st}, ptr {p}, align {array.dtype.itemsize}")
-            out = self.op(f"insertelement <{lanes} x {st}> {out}, {st} {v}, i64 {i}")
-        return out
-
     def _load_if_active(self, array: Array, address: Affine) -> Value:
         """One element for all lanes, read only if some lane is active."""
         assert self.mask is not None
@@ -284,13 +258,13 @@ class MemoryEmitter(ShuffleEmitter):
             return self.widen(self.integer(1, BOOL), self.lanes)
         return self.widen(self.mask, self.lanes)
 
-    def _masked_load(self, array: Array, p: str) -> str:
+    def masked_load(self, array: Array, p: str, mask: str) -> str:
+        """Contiguous elements from an address on, 0 where a mask in lanes is not set; both are operands."""
         st = f"<{self.lanes} x {storage_type(array.dtype)}>"
         name = f"llvm.masked.load.{_storage_suffix(array.dtype, self.lanes)}.p0"
         self.declarations.add(f"declare {st} @{name}(ptr, i32, <{self.lanes} x i1>, {st})")
-        m = self.vector_mask()
         return self.op(
-            f"call {st} @{name}(ptr {p}, i32 {array.dtype.itemsize}, <{self.lanes} x i1> {m.text}, "
+            f"call {st} @{name}(ptr {p}, i32 {array.dtype.itemsize}, <{self.lanes} x i1> {mask}, "
             f"{st} zeroinitializer)"
         )
 

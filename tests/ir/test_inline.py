@@ -51,6 +51,35 @@ def test_chains_go_one_after_the_other() -> None:
     assert gone(source, N=20) == ("B", "C")
 
 
+def test_a_temporary_whose_reader_is_gone_is_asked_about_again() -> None:
+    """`B` is read at one point of `C`, and at two of `D` once `C` is computed there."""
+    source = """
+    def f(float(N) A) -> (D) {
+      B(i) = A(i) * A(i+1)
+      C(i) = B(i) > 0 ? B(i) : A(i)
+      D(i) = C(i) + C(i+2)
+    }"""
+    names = inline(specialized(source, N=20), lambda _, found: not found.same_points)[1]
+    assert names == ("C", "B")
+
+
+def test_spellings_of_a_flux_limiter_become_one_statement() -> None:
+    """Differences with names of their own were stored: twice the time of the other spelling."""
+    head = "def f(float(I,J,K) x, float c) -> (o) { l(i,j,k) = x(i+1,j,k) + x(i-1,j,k) - x(i,j+1,k) - x(i,j-1,k)"
+    named = "\na(i,j,k) = l(i+1,j,k) - l(i,j,k)\nb(i,j,k) = l(i,j+1,k) - l(i,j,k)"
+    flux = "\nf{n}(i,j,k) = ({e}) * (x({at}) - x(i,j,k)) > 0 ? 0 : {e}"
+    tail = "\no(i,j,k) = x(i,j,k) - c*(fx(i,j,k) - fx(i-1,j,k) + fy(i,j,k) - fy(i,j-1,k)) }"
+    for differences in (("l(i+1,j,k) - l(i,j,k)", "l(i,j+1,k) - l(i,j,k)"), ("a(i,j,k)", "b(i,j,k)")):
+        source = head + (named if "a" in differences[0] else "")
+        for n, e, at in zip("xy", differences, ("i+1,j,k", "i,j+1,k"), strict=True):
+            source += flux.format(n=n, e=e, at=at)
+        kernel = tc.compile(source + tail, "cpu")
+        x = np.random.default_rng(0).integers(-3, 4, (9, 10, 12)).astype(np.float32)
+        assert np.array_equal(kernel(x, 0.5), interpreted(source + tail, x, 0.5)[0])
+        loops = kernel.inspect("loops", I=132, J=132, K=96)
+        assert "temporary" not in loops and loops.count("vector for") >= 1
+
+
 REFUSED = {
     "an output": "def f(float(N) A) -> (B, C) { B(i) = A(i)\n C(i) = B(i) + B(i+1) }",
     "a reduction": "def f(float(N,M) A) -> (C) { B(i) +=! A(i,k)\n C(i) = B(i) + B(i+1) }",

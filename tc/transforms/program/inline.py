@@ -41,11 +41,14 @@ class Inlined:
 def inline(program: Program, worth: Callable[[Program, Inlined], bool]) -> tuple[Program, tuple[str, ...]]:
     """The program without the temporaries that are `worth` it, and their names."""
     gone: list[str] = []
-    for func in program.funcs:
-        found = _candidate(program, func.name)
-        if found is not None and worth(program, found):
-            program = _inlined(program, found)
-            gone.append(func.name)
+    changed = True
+    while changed:  # what was read at one point may be read at several once its reader is gone
+        changed = False
+        for func in program.funcs:
+            found = _candidate(program, func.name)
+            if found is not None and worth(program, found):
+                program, changed = _inlined(program, found), True
+                gone.append(func.name)
     return program, tuple(gone)
 
 

@@ -13,6 +13,7 @@ SUM = "def f(float(N,M) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(j,i) }"
 BYTES = "def f(int8(M,K) A, int8(K,N) B) -> (C) { C(m,n) +=! int(A(m,k)) * int(B(k,n)) }"
 LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
 CONV = "def f(float(N,C,H,W) I, float(F,C,KH,KW) K) -> (O) { O(n,f,y,x) +=! I(n,c,y+ky,x+kx) * K(f,c,ky,kx) }"
+PREFIX = "def f(float(N,D) x) -> (y) { y(n,d) +=! x(n,k) where k <= d, d in 0:D }"
 WINDOW = "def f(float(M,N) x, float(K) u) -> (y) {{ y(h,w) +=! x[none,{}](h,w+k-1)*u(k) where w in 0:N }}"
 PACKED: dict[str, Any] = {"vector": 1, "register_tile": (1, 16, 1, 4), "pack": True}
 TURNED: dict[str, Any] = {"vector": 0, "register_tile": (32, 4)}
@@ -151,6 +152,34 @@ WRONG_CODE = (
                 N=64,
             ),
         ),
+    ),
+    Miscompilation(
+        "prefixes of vectors combine values of other lanes",
+        "lane_prefixes._is_same_in_a_chunk",
+        "return not isinstance(e, Variable) and all(",
+        "return isinstance(e, Variable) or all(",
+        (
+            on(
+                "result",
+                "def f(float(N) x, float(N) u) -> (y) { y(d) +=! x(8*(d/8)+k) * u(d) where k in 0:8, k <= d % 8, d in 0:N }",
+                {"vector": 0, "register_tile": (16,)},
+                N=64,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "prefixes of vectors leave out every second step",
+        "lane_prefixes.prefixes",
+        "distance *= 2",
+        "distance *= 4",
+        (on("result", PREFIX, N=3, D=99),),
+    ),
+    Miscompilation(
+        "prefixes that end before a lane have the lane",
+        "lane_prefixes.prefixes",
+        "env.bind(s.var, Affine.of(LANE) + -1)",
+        "env.bind(s.var, Affine.of(LANE))",
+        (on("result", PREFIX.replace("k <= d", "k < d"), N=3, D=99),),
     ),
     Miscompilation(
         "lanes are loaded from where the leading ones are",

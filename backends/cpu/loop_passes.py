@@ -20,6 +20,7 @@ from tc.poly.fusion import fusion
 from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
 from tc.transforms.loops import carried, epilogues, scatters
 from tc.transforms.loops import inward as inwards
+from tc.transforms.loops import lane_prefixes as prefixes
 from tc.transforms.loops import reassociate as reassociation
 from tc.transforms.loops import unswitch as unswitching
 
@@ -156,6 +157,10 @@ def reroll(state: CpuState) -> CpuState:
     return replace(state, nest=epilogues.reroll(state.nest, lambda e: instruction_count(e, lanes)))
 
 
+def lane_prefixes(state: CpuState) -> CpuState:
+    return replace(state, nest=replace(state.nest, body=prefixes.lane_prefixes(state.nest.body)))
+
+
 def reassociate(state: CpuState) -> CpuState:
     if not state.options.fast_math:
         return state
@@ -194,6 +199,8 @@ def same_loops(before: CpuState, after: CpuState) -> str:
 
 
 def traced(before: CpuState, after: CpuState) -> str:
+    if after.nest == before.nest:
+        return ""
     return trace(after.program, after.nest, launches=False)
 
 

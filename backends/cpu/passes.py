@@ -253,6 +253,14 @@ _TO_LOOPS = (
         loop_passes.well_formed,
     ),
     Pass(
+        "lane_prefixes",
+        "prefixes of vectors in log steps",
+        "tc/transforms/loops/lane_prefixes.py",
+        loop_passes.lane_prefixes,
+        loop_passes.show_nest,
+        loop_passes.traced,
+    ),
+    Pass(
         "reassociate",
         "with fast_math: products in the order of loops",
         "tc/transforms/loops/reassociate.py",

@@ -39,6 +39,7 @@ class LoopKind(Enum):
     VECTOR = "vector"
     UNROLLED = "unrolled"
     DOT = "dot"  # neighbours in both factors of a product, summed (or moved) together
+    PREFIX = "prefix"  # in lanes: each combines what comes up to itself (`tc.transforms.loops.lane_prefixes`)
     TRANSPOSED = "transposed"  # the rows of a block that is moved through registers, its columns lanes
 
 

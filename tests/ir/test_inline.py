@@ -65,7 +65,9 @@ def test_a_temporary_whose_reader_is_gone_is_asked_about_again() -> None:
 
 def test_spellings_of_a_flux_limiter_become_one_statement() -> None:
     """Differences with names of their own were stored: twice the time of the other spelling."""
-    head = "def f(float(I,J,K) x, float c) -> (o) { l(i,j,k) = x(i+1,j,k) + x(i-1,j,k) - x(i,j+1,k) - x(i,j-1,k)"
+    head = (
+        "def f(float(I,J,K) x, float c) -> (o) { l(i,j,k) = x(i+1,j,k) + x(i-1,j,k) - x(i,j+1,k) - x(i,j-1,k)"
+    )
     named = "\na(i,j,k) = l(i+1,j,k) - l(i,j,k)\nb(i,j,k) = l(i,j+1,k) - l(i,j,k)"
     flux = "\nf{n}(i,j,k) = ({e}) * (x({at}) - x(i,j,k)) > 0 ? 0 : {e}"
     tail = "\no(i,j,k) = x(i,j,k) - c*(fx(i,j,k) - fx(i-1,j,k) + fy(i,j,k) - fy(i,j-1,k)) }"

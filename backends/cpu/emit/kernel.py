@@ -41,6 +41,7 @@ from .affine import LANE, Affine, factors
 from .functions import SIZE, FunctionEmitter
 from .index_forms import Env, LoopContext, operands
 from .interleave import INTERLEAVED_COPIES, interleaved
+from .lane_prefixes import prefixes
 from .promotion import Promotion
 from .statement_shapes import (
     constant_trips,
@@ -152,6 +153,8 @@ class NestEmitter(FunctionEmitter):
                 if not self.dot(s, env, lower, constant_trips(trips, s)):
                     for i in range(constant_trips(trips, s)):
                         self.statement(s.body, env.bind(s.var, lower + i))
+            case LoopKind.PREFIX:
+                prefixes(self, s, env)
             case LoopKind.TRANSPOSED:
                 transposed(self, s, env, lower, constant_trips(trips, s))
             case _:

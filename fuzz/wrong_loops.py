@@ -476,8 +476,22 @@ WRONG_LOOPS = (
     Miscompilation(
         "the rest of a row begins where the row does",
         "scatters._vectors",
-        "IntImm(first + whole * lanes)",
-        "IntImm(first)",
+        "rest = simplify(Add(low, IntImm(whole * lanes)), exact=True)",
+        "rest = low",
         (on("equivalence", SCATTER, values={"I": (0, 1, 2)}, N=9, D=21, M=4),),
+    ),
+    Miscompilation(
+        "threads scatter the columns that are left from the first one on",
+        "scatters._column_parts",
+        "first + whole * width, rest, found.statement",
+        "first, rest, found.statement",
+        (on("equivalence", SCATTER, values={"I": (0, 1, 2)}, N=1500, D=40, M=4),),
+    ),
+    Miscompilation(
+        "no thread scatters the columns that are left",
+        "scatters._column_parts",
+        "IntImm(whole + (rest > 0))",
+        "IntImm(whole)",
+        (on("equivalence", SCATTER, values={"I": (0, 1, 2)}, N=1500, D=40, M=4),),
     ),
 )

@@ -34,6 +34,7 @@ from .search.size_variants import Plan, size_variants
 from .state import CpuState
 from .target import Machine
 
+_UPDATE = 4.0  # cycles of the update of a vector or an element where data say
 _APART = 0.8  # share of the cycles of shared loops, at most, for which products are put apart
 
 
@@ -176,7 +177,14 @@ def well_formed(before: CpuState, after: CpuState) -> str:
 def scatter_rows(state: CpuState) -> CpuState:
     if not state.composed:
         return state
-    return replace(state, nest=scatters.scatters_along_rows(state.nest, state.machine.isa.lanes))
+    machine = state.machine
+    threads = scatters.Threads(machine.cores, int(TASK_CYCLES / _UPDATE))
+    return replace(
+        state,
+        nest=scatters.scatters_along_rows(
+            state.nest, machine.isa.lanes, None if state.options.parallel is False else threads
+        ),
+    )
 
 
 def inward(state: CpuState) -> CpuState:

@@ -2,17 +2,28 @@
 
 Several instances may update one element, and the result is to be the same in every run: the instances that
 meet keep their order.  A loop of which no two iterations meet an element, as that along the columns of
-`y(ids(n),d) += x(n,d)`, may run in any order, in threads, in lanes, and inside of the others.
+`y(ids(n),d) += x(n,d)`, may run in any order, in threads, in lanes, and inside of the others: each thread
+updates columns of its own.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from tc.ir.expr import Add, Expr, IntImm, Load, Mul, Variable, variables, walk
+from tc.ir.expr import GE, LT, ZERO, Add, Expr, IntImm, Load, Mul, Sub, UIntImm, Variable, variables, walk
 from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Stmt, statements
-from tc.ir.simplify import linear_terms
+from tc.ir.simplify import linear_terms, simplify
+
+LINE = 64  # bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Threads:
+    """`count` of them; each is worth `work` updates of a vector or of an element, at least."""
+
+    count: int
+    work: int
 
 
 def separate(loop: For) -> bool:
@@ -33,9 +44,9 @@ def _decides(e: Expr, var: str, others: set[str]) -> bool:
     return len(mine) == 1 and mine[0] != 0 and not rest
 
 
-def scatters_along_rows(nest: LoopNest, lanes: Callable[[int], int]) -> LoopNest:
-    """A loop nest whose scatters go along rows, in vectors; `lanes` are those of elements of so many bytes.
-    The loops of counters stay where they are."""
+def scatters_along_rows(nest: LoopNest, lanes: Callable[[int], int], threads: Threads | None) -> LoopNest:
+    """A loop nest whose scatters go along rows, in vectors and in `threads`; `lanes` are those of elements of
+    so many bytes.  The loops of counters stay where they are."""
     sizes = {a.name: a.dtype.itemsize for a in nest.arrays}
 
     def of(s: Stmt) -> Stmt:
@@ -50,7 +61,8 @@ def scatters_along_rows(nest: LoopNest, lanes: Callable[[int], int]) -> LoopNest
                 updates = [c for c in statements(s) if isinstance(c, Compute)]
                 if not all(any(isinstance(e, Load) for x in c.subscripts for e in walk(x)) for c in updates):
                     return s
-                return along_rows(s, lanes(max(sizes[n] for c in updates for n in _arrays(c))))
+                itemsize = max(sizes[n] for c in updates for n in _arrays(c))
+                return _scatter(s, lanes(itemsize), itemsize, threads)
             case _:
                 return s
 
@@ -69,19 +81,93 @@ def along_rows(body: Stmt, lanes: int) -> Stmt:
     """
     if isinstance(body, Block):
         return replace(body, body=tuple(along_rows(s, lanes) for s in body.body))
-    if not isinstance(body, For):
+    found = _rows(body)
+    if found is None:
         return body
+    first, count = found.columns
+    return found.around(_vectors(found.row, first, count, found.statement, lanes))
+
+
+def _scatter(s: For, lanes: int, itemsize: int, threads: Threads | None) -> Stmt:
+    """A scatter along rows; in threads, if there are enough updates: they share out its outermost loop or its
+    columns, of which each has a line at least."""
+    serial = along_rows(s, lanes)
+    if threads is None or threads.count < 2:
+        return serial
+    found = _rows(s)
+    if found is None:
+        parallel = replace(s, kind=LoopKind.PARALLEL) if _is_counted(s) and separate(s) else None
+        loops = _loops(s)
+    else:
+        first, count = found.columns
+        width = max(-(-count // threads.count), LINE // itemsize)
+        width = -(-width // lanes) * lanes
+        parallel = _column_parts(found, first, count, width, lanes) if width < count else None
+        loops = [*found.inner, replace(found.row, upper=IntImm(first + -(-count // lanes)))]
+    if parallel is None:
+        return serial
+    updates: Expr = IntImm(1)
+    for x in loops:
+        updates = Mul(updates, Sub(x.upper, x.lower))
+    enough = simplify(GE(updates, IntImm(threads.count * threads.work)), exact=True)
+    if isinstance(enough, IntImm | UIntImm):
+        return parallel if enough.value else serial
+    own = {x.var for x in loops}
+    return serial if own & variables(enough) else If(enough, parallel, serial)
+
+
+def _column_parts(found: _Rows, first: int, count: int, width: int, lanes: int) -> Stmt:
+    """A scatter in parallel parts of so many columns, and one of what is left."""
+    whole, rest = divmod(count, width)
+    part = f"{found.row.var}_part"
+    low = Add(IntImm(first), Mul(IntImm(width), Variable(part)))
+    body = found.around(_vectors(found.row, low, width, found.statement, lanes))
+    if rest:
+        last = found.around(_vectors(found.row, first + whole * width, rest, found.statement, lanes))
+        body = If(LT(Variable(part), IntImm(whole)), body, last)
+    return For(part, ZERO, IntImm(whole + (rest > 0)), 1, LoopKind.PARALLEL, body)
+
+
+def _is_counted(s: For) -> bool:
+    return s.kind is LoopKind.SERIAL and s.lower == ZERO and s.step == 1
+
+
+def _loops(s: Stmt) -> list[For]:
+    return [x for x in statements(s) if isinstance(x, For)]
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """A nest of one statement whose outermost loop goes along rows."""
+
+    row: For
+    inner: tuple[For, ...]
+    statement: Compute
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """The first one, and how many there are."""
+        assert isinstance(self.row.lower, IntImm) and isinstance(self.row.upper, IntImm)
+        return self.row.lower.value, max(0, self.row.upper.value - self.row.lower.value)
+
+    def around(self, s: Stmt) -> Stmt:
+        """The inner loops around a statement."""
+        for loop in reversed(self.inner):
+            s = replace(loop, body=s)
+        return s
+
+
+def _rows(body: Stmt) -> _Rows | None:
+    if not isinstance(body, For):
+        return None
     inner: list[For] = []
     s = body.body
     while isinstance(s, For):
         inner.append(s)
         s = s.body
     if not isinstance(s, Compute) or not inner or not _moves_in(body, inner, s):
-        return body
-    out = _vectors(body, s, lanes)
-    for loop in reversed(inner):
-        out = replace(loop, body=out)
-    return out
+        return None
+    return _Rows(body, tuple(inner), s)
 
 
 def _moves_in(row: For, inner: list[For], s: Compute) -> bool:
@@ -91,27 +177,20 @@ def _moves_in(row: For, inner: list[For], s: Compute) -> bool:
     return numbers and row.kind is LoopKind.SERIAL and row.var not in bounds and last and separate(row)
 
 
-def _vectors(row: For, s: Compute, lanes: int) -> Stmt:
-    """The loop along rows around a statement: whole vectors, and what is left in one of less."""
-    assert isinstance(row.lower, IntImm) and isinstance(row.upper, IntImm)
-    first, count = row.lower.value, max(0, row.upper.value - row.lower.value)
+def _vectors(row: For, first: Expr | int, count: int, s: Compute, lanes: int) -> Stmt:
+    """The loop along rows around a statement, for `count` columns: whole vectors, and what is left in one of
+    less."""
+    low = IntImm(first) if isinstance(first, int) else first
     whole = count // lanes
     out: list[Stmt] = []
     if whole:
         part = f"{row.var}_v"
-        at: Expr = Add(IntImm(first), Mul(IntImm(lanes), Variable(part)))
+        at: Expr = Add(low, Mul(IntImm(lanes), Variable(part)))
         vector = For(row.var, at, Add(at, IntImm(lanes)), 1, LoopKind.VECTOR, s, lanes)
-        out.append(
-            For(
-                part,
-                IntImm(0),
-                IntImm(whole),
-                1,
-                LoopKind.UNROLLED if whole <= 4 else LoopKind.SERIAL,
-                vector,
-            )
-        )
+        kind = LoopKind.UNROLLED if whole <= 4 else LoopKind.SERIAL
+        out.append(For(part, ZERO, IntImm(whole), 1, kind, vector))
     if count % lanes:
-        rest = IntImm(first + whole * lanes)
-        out.append(For(row.var, rest, row.upper, 1, LoopKind.VECTOR, s))
+        rest = simplify(Add(low, IntImm(whole * lanes)), exact=True)
+        end = simplify(Add(low, IntImm(count)), exact=True)
+        out.append(For(row.var, rest, end, 1, LoopKind.VECTOR, s))
     return out[0] if len(out) == 1 else Block(tuple(out))

@@ -20,6 +20,7 @@ TASKS: dict[str, Any] = {"tile": (1, 8), "register_tile": (1, 8), "vector": 1}
 MAX: dict[str, Any] = {"fusion": "max"}
 MIN: dict[str, Any] = {"fusion": "min"}
 CUMULATIVE = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) } }"
+SMOOTHED = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = 2*y(n,d-1) - x(n,d) } }"
 SCATTER = "def f(float(N,D) x, int(N) I, float(M,D) z) -> (y) { y(m,d) = z(m,d) y(I(n),d) += x(n,d) }"
 LANES_N: dict[str, Any] = {"vector": 1, "register_tile": (3, 8)}
 
@@ -447,10 +448,24 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "rows that are left are not computed",
-        "inward._interleaved",
+        "interleaved_rows.interleaved",
         "If(enough, replace(loop, body=several), rest)",
         "If(enough, replace(loop, body=several))",
         (on("equivalence", CUMULATIVE, N=9, D=4000),),
+    ),
+    Miscompilation(
+        "vectors that become rows begin with the first row",
+        "serial_rows.in_rows",
+        "{s.var: Add(s.lower, Variable(s.var))}",
+        "{s.var: Variable(s.var)}",
+        (on("equivalence", SMOOTHED, N=128, D=12),),
+    ),
+    Miscompilation(
+        "rows that are computed at a time are one row",
+        "interleaved_rows.interleaved",
+        "{rows.var: Add(row, IntImm(i))}",
+        "{rows.var: row}",
+        (on("equivalence", SMOOTHED, N=128, D=12),),
     ),
     Miscompilation(
         "a loop moves into rows that read each other",

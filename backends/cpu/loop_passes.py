@@ -192,7 +192,9 @@ def inward(state: CpuState) -> CpuState:
         return state
     nest = state.nest
     ranks = {b.name: len(b.box) for b in state.program.buffers}
-    return replace(state, nest=replace(nest, body=inwards.inward(nest.body, nest.sizes, ranks)))
+    lanes = state.machine.isa.lanes(4)
+    body = inwards.inward(nest.body, nest.sizes, ranks, lambda e: instruction_count(e, lanes))
+    return replace(state, nest=replace(nest, body=body))
 
 
 def carry(state: CpuState) -> CpuState:

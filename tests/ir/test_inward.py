@@ -73,3 +73,66 @@ def test_rows_of_their_own_run_along_the_row() -> None:
 def test_what_stays(source: str) -> None:
     """Rows that read others, rows of which there are more in later iterations, and elements side by side."""
     assert not inside(source, 1000, 1001)
+
+
+def filtered(value: str, t: str = "float") -> str:
+    return f"""def f({t}(N,D) x) -> (y) {{
+      y(n,0) = x(n,0)
+      for d in 1:D {{ y(n,d) = {value} }}
+    }}"""
+
+
+SHORT = {  # an iteration's operations, and the rows that are computed at a time
+    "smoothed": ("0.5*y(n,d-1) + 0.25*x(n,d)", 4),
+    "gated": ("(0.5+x(n,d))*y(n,d-1) + x(n,d)", 4),
+    "the greater one": ("fmax(y(n,d-1), x(n,d))", 8),
+    "a filter of order one": ("0.5*y(n,d-1) + 0.25*x(n,d) - 0.125*x(n,d-1)", 8),
+    "a choice": ("y(n,d-1) > x(n,d) ? y(n,d-1) : x(n,d) + y(n,d-1)", 8),
+}
+
+
+@pytest.mark.parametrize("name", SHORT)
+def test_short_iterations_run_along_rows(name: str) -> None:
+    """As lanes across rows, elements were gathered and scattered one by one."""
+    value, together = SHORT[name]
+    assert inside(filtered(value), 1000, 1000)
+    text = "\n".join(loops(filtered(value), 1000, 1000))
+    sequential = text[text.index("for d in") :]
+    assert "vector" not in sequential and f"by {together}" in text
+    assert "parallel for n" in text
+
+
+def test_long_iterations_run_in_lanes() -> None:
+    text = "\n".join(loops(filtered("tanh(0.5*y(n,d-1) + exp(x(n,d)))"), 1000, 1000))
+    assert "vector for n" in text[text.index("for d in") :]
+
+
+def test_tiles_are_as_many_instances_as_their_points() -> None:
+    """15 tiles of 64 rows are work for threads, though they are fewer than rows."""
+    text = "\n".join(loops(filtered("tanh(0.5*y(n,d-1) + exp(x(n,d)))"), 1000, 1000))
+    assert "parallel for n" in text
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("name", SHORT)
+@pytest.mark.parametrize("t", ["float", "double", "half"])
+@pytest.mark.parametrize(("n", "d"), [(1, 40), (7, 90), (40, 33), (135, 70), (1000, 50)])
+def test_results_of_short_iterations(name: str, t: str, n: int, d: int) -> None:
+    source = filtered(SHORT[name][0], t)
+    dtype = {"float": "f4", "double": "f8", "half": "f2"}[t]
+    x = (np.random.default_rng(n).integers(-4, 5, (n, d)) / 8).astype(dtype)
+    tolerance = {"float": 1e-5, "double": 1e-12, "half": 2e-2}[t]
+    found = np.asarray(tc.compile(source, "cpu")(x), np.float64)
+    want = np.asarray(tc.compile(source, "reference")(x), np.float64)
+    np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance)
+
+
+def test_planes_of_rows_of_several_dimensions() -> None:
+    source = """def f(float(A,B,D) x) -> (y) {
+      y(a,b,0) = x(a,b,0)
+      for d in 1:D { y(a,b,d) = 0.5*y(a,b,d-1) + x(a,b,d) }
+    }"""
+    for shape in ((3, 5, 40), (40, 50, 60), (1, 200, 100)):
+        x = np.random.default_rng(1).integers(-4, 5, shape).astype(np.float32)
+        found, want = (tc.compile(source, backend)(x) for backend in ("cpu", "reference"))
+        np.testing.assert_allclose(found, want, rtol=1e-6)

@@ -14,36 +14,62 @@ different ranges, as tiles and what is left at the end, become loops of their ow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import LE, Add, Expr, IntImm, Load, Min, Mul, Variable, variables, walk
+from tc.ir.expr import (
+    Add,
+    Expr,
+    IntImm,
+    Load,
+    Min,
+    Mul,
+    Variable,
+    variables,
+    walk,
+)
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt, flattened, statements
 from tc.ir.simplify import linear_terms
-from tc.transforms.loops.carried import recurrences
-from tc.transforms.loops.substituted import substituted
+from tc.transforms.loops.interleaved_rows import interleaved, rows_together
+from tc.transforms.loops.serial_rows import in_rows, rows_pay
 from tc.transforms.loops.unswitch import Interval, values, within
 
 _CHUNKS = 16  # of the loop that becomes one over threads
-_ROWS = 4  # that are computed at a time, as many as an addition takes cycles
 _WORK = 1 << 15  # instances from which threads are worth it
+_NONE = frozenset[str]()
 
 
-def inward(s: Stmt, sizes: Sequence[str], ranks: Mapping[str, int]) -> Stmt:
+def inward(
+    s: Stmt, sizes: Sequence[str], ranks: Mapping[str, int], operations: Callable[[Expr], float]
+) -> Stmt:
     """A loop nest with sequential loops inside of others where that is exact and pays.  `ranks` has the
-    numbers of dimensions of the program's tensors; `sizes` are symbolic."""
-    return _visit(s, dict.fromkeys(sizes, (0, 1 << 48)), ranks)
+    numbers of dimensions of the program's tensors; `sizes` are symbolic; `operations` are the vector
+    instructions of a value."""
+    return _Mover(ranks, operations).visit(s, dict.fromkeys(sizes, (0, 1 << 48)))
 
 
-def _visit(s: Stmt, ranges: Mapping[str, Interval], ranks: Mapping[str, int]) -> Stmt:
-    match s:
-        case Block():
-            return replace(s, body=tuple(_visit(c, ranges, ranks) for c in s.body))
-        case For(kind=LoopKind.SERIAL):
-            moved = _moved(s, ranges, ranks)
-            return replace(s, body=_visit(s.body, within(ranges, s), ranks)) if moved is None else moved
-        case _:
-            return s
+@dataclass(frozen=True, slots=True)
+class _Mover:
+    ranks: Mapping[str, int]
+    operations: Callable[[Expr], float]
+
+    def visit(self, s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
+        match s:
+            case Block():
+                return replace(s, body=tuple(self.visit(c, ranges) for c in s.body))
+            case For(kind=LoopKind.SERIAL):
+                moved = self.moved(s, ranges)
+                return replace(s, body=self.visit(s.body, within(ranges, s))) if moved is None else moved
+            case _:
+                return s
+
+    def moved(self, loop: For, ranges: Mapping[str, Interval]) -> Stmt | None:
+        """The loop in the loops of its body; None where that is not exact or does not pay."""
+        if rows_pay(loop, self.operations):
+            found = _moved(replace(loop, body=in_rows(loop.body)), ranges, self.ranks)
+            if found is not None:
+                return found
+        return _moved(loop, ranges, self.ranks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +79,11 @@ class _Access:
     ranges: Mapping[str, Interval]
 
 
-def _moved(loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int]) -> Stmt | None:
-    """The loop in the loops of its body, one for each part; None where that is not exact or does not pay."""
+def _moved(
+    loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int], around: frozenset[str] = _NONE
+) -> Stmt | None:
+    """The loop in the loops of its body, one for each part; None where that is not exact or does not pay.
+    `around` are the variables of the loops into which it has been moved, which share its work out."""
     ranges = within(outside, loop)
     parts = tuple(flattened(loop.body))
     whole = [x for p in parts for x in statements(p)]
@@ -66,6 +95,7 @@ def _moved(loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int])
     if not written <= ranks.keys():
         return None
     taken: dict[str, list[Interval]] = {}
+    places: dict[str, _Place] = {}
     dimensions: dict[str, int] = {}
     along_rows = True
     rest = tuple(p for p in parts if not _may_be_outside(p, loop))
@@ -78,20 +108,22 @@ def _moved(loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int])
             return None
         for buffer in {a.buffer for a in accesses}:
             own = [a for a in accesses if a.buffer == buffer]
-            found = _own_dimension(part, own, dimensions.get(buffer))
+            found = _own_dimension(part, own, dimensions.get(buffer), around)
             if found is None:
                 return None
-            dimensions[buffer], interval = found
+            dimensions[buffer], place, interval = found
+            if places.setdefault(buffer, place) != place:
+                return None
             if any(interval[0] <= b[1] and b[0] <= interval[1] for b in taken.get(buffer, ())):
                 return None
             taken.setdefault(buffer, []).append(interval)
             along_rows = along_rows and dimensions[buffer] != ranks[buffer] - 1
     if not taken or all(isinstance(p, Block) for p in parts):
         return None
-    threads = all(isinstance(p, For) and p.kind is LoopKind.PARALLEL for p in parts)
-    if not along_rows and not threads:
+    parallel = all(isinstance(p, For) and p.kind is LoopKind.PARALLEL for p in parts)
+    if not along_rows and not parallel:
         return None
-    moved = tuple(_inside(p, loop, ranges) for p in parts)
+    moved = tuple(_inside(p, loop, outside, ranks, around) for p in parts)
     return moved[0] if len(moved) == 1 else Block(moved)
 
 
@@ -135,78 +167,102 @@ def _reads(values_: Sequence[Expr], ranges: Mapping[str, Interval]) -> Iterator[
                 yield _Access(x.buffer, x.subscripts, ranges)
 
 
-def _own_dimension(part: Stmt, accesses: Sequence[_Access], known: int | None) -> tuple[int, Interval] | None:
+_Place = frozenset[tuple[Expr, int]]  # terms of a subscript that are fixed while a loop runs
+
+
+def _own_dimension(
+    part: Stmt, accesses: Sequence[_Access], known: int | None, around: frozenset[str]
+) -> tuple[int, _Place, Interval] | None:
     """A dimension in which an iteration of a part has a range of its own in all accesses to a buffer, and the
-    range of all iterations."""
+    range of all iterations, from a place that the loops `around` fix."""
     var = part.var if isinstance(part, For) else ""
     candidates = range(len(accesses[0].subscripts)) if known is None else (known,)
     for d in candidates:
-        found = {_range_of(var, a.subscripts[d], a.ranges) for a in accesses}
+        found = {_range_of(var, a.subscripts[d], a.ranges, around) for a in accesses}
         if None in found or not found:
             continue
         some = [f for f in found if f is not None]
-        factor = some[0][0]
-        low, high = min(x for _, x, _ in some), max(x for _, _, x in some)
-        if not var:
-            return d, (low, high)
-        outer = accesses[0].ranges.get(var)
-        if outer is None or factor <= 0 or high - low >= factor or any(f != factor for f, _, _ in some):
+        factor, place = some[0][0], some[0][1]
+        low, high = min(x for *_, x, _ in some), max(x for *_, x in some)
+        if any(p != place for _, p, _, _ in some):
             continue
-        return d, (factor * outer[0] + low, factor * outer[1] + high)
+        if not var:
+            return d, place, (low, high)
+        outer = accesses[0].ranges.get(var)
+        if outer is None or factor <= 0 or high - low >= factor or any(f != factor for f, *_ in some):
+            continue
+        return d, place, (factor * outer[0] + low, factor * outer[1] + high)
     return None
 
 
-def _range_of(var: str, e: Expr, ranges: Mapping[str, Interval]) -> tuple[int, int, int] | None:
-    """The factor of a variable in a subscript, and between which values the rest lies."""
+def _range_of(
+    var: str, e: Expr, ranges: Mapping[str, Interval], around: frozenset[str]
+) -> tuple[int, _Place, int, int] | None:
+    """The factor of a variable in a subscript, the terms of the variables `around`, and between which values
+    the rest lies."""
     terms, offset = linear_terms(e)
     low = high = offset
     factor = 0
+    place: set[tuple[Expr, int]] = set()
     for t, c in terms.items():
         if t == Variable(var):
             factor = c
             continue
         if var in variables(t):
             return None
+        if variables(t) and variables(t) <= around:
+            place.add((t, c))
+            continue
         found = values(t, ranges)
         if found is None:
             return None
         ends = (c * found[0], c * found[1])
         low, high = low + min(ends), high + max(ends)
-    return factor, low, high
+    return factor, frozenset(place), low, high
 
 
-def _inside(part: Stmt, loop: For, ranges: Mapping[str, Interval]) -> Stmt:
+def _inside(
+    part: Stmt, loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int], around: frozenset[str]
+) -> Stmt:
     """A part with the sequential loop inside, over threads where there is enough to do."""
     if not isinstance(part, For):
         return replace(loop, body=part)
-    body = replace(part, body=replace(loop, body=part.body))
-    trips = _most(loop, ranges) * _most(part, ranges)
+    inner = replace(loop, body=part.body)
+    further: Stmt | None = None
+    if isinstance(part.body, For) and part.body.kind is LoopKind.SERIAL:
+        further = _moved(inner, within(outside, part), ranks, around | {part.var})
+    body = replace(part, body=inner if further is None else further)
+    ranges = within(outside, loop)
     if part.kind is LoopKind.PARALLEL:
         return body
-    if trips < _WORK or not isinstance(part.upper, IntImm) or not isinstance(part.lower, IntImm):
-        return _interleaved(body)
+    if around or _instances(replace(loop, body=part), ranges) < _WORK:
+        return interleaved(body)
+    if not isinstance(part.upper, IntImm) or not isinstance(part.lower, IntImm):
+        return interleaved(body)
     count = part.upper.value - part.lower.value
     if count < 2:
-        return _interleaved(body)
+        return interleaved(body)
     chunk = -(-count // _CHUNKS)
+    together = rows_together(body)
+    if count >= _CHUNKS // 4 * together:
+        chunk = -(-chunk // together) * together
     name = f"{part.var}_c"
     first = Add(part.lower, Mul(IntImm(chunk), Variable(name)))
     rows = replace(body, lower=first, upper=Min(Add(first, IntImm(chunk)), part.upper))
-    return For(name, IntImm(0), IntImm(-(-count // chunk)), 1, LoopKind.PARALLEL, _interleaved(rows))
+    return For(name, IntImm(0), IntImm(-(-count // chunk)), 1, LoopKind.PARALLEL, interleaved(rows))
 
 
-def _interleaved(rows: For) -> For:
-    """Rows whose iterations wait for the last one each, some at a time: the processor computes one while
-    another waits (unroll and jam)."""
-    loop = rows.body
-    if not isinstance(loop, For) or not recurrences(loop):
-        return rows
-    row = Variable(rows.var)
-    several = Block(tuple(substituted(loop.body, {rows.var: Add(row, IntImm(i))}) for i in range(_ROWS)))
-    one = f"{rows.var}_r"
-    rest = For(one, row, rows.upper, 1, LoopKind.SERIAL, substituted(loop, {rows.var: Variable(one)}))
-    enough = LE(Add(row, IntImm(_ROWS)), rows.upper)
-    return replace(rows, step=_ROWS, body=If(enough, replace(loop, body=several), rest))
+def _instances(s: Stmt, ranges: Mapping[str, Interval]) -> int:
+    """The most instances of a statement; 0 where that is not known."""
+    match s:
+        case Block():
+            return max((_instances(c, ranges) for c in s.body), default=0)
+        case For():
+            return _most(s, ranges) * _instances(s.body, within(ranges, s))
+        case If():
+            return _instances(s.then, ranges)
+        case _:
+            return 1
 
 
 def _most(s: For, ranges: Mapping[str, Interval]) -> int:

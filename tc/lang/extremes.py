@@ -11,6 +11,8 @@ becomes, with m for `max` and the same conditions and ranges in all of them,
 The extreme of values of which one is NaN is NaN, which equals nothing, and then each NaN is a candidate; of
 the candidates the first one counts.  A computed value is stored, and no pass may compute it again: rounded
 differently it would not be found.
+
+The extreme itself, `e(n) max=! v(n,k)`, is m(n) where it stands beside the arg-reduction.
 """
 
 from __future__ import annotations
@@ -46,9 +48,10 @@ def written_out(st: r.Statement, fresh: Callable[[str], str]) -> list[r.Statemen
     value = st.value
     if not isinstance(value, r.Access) or value.modes:
         held = r.Tensor(fresh(f"{name}_value"), len(own) + 1, "temporary", None, None, span, kept=True)
-        subscripts = (*own, r.Subscript(k, None, span))
+        order = _order(st, k)
+        subscripts = tuple(r.Subscript(v, None, span) for v in order)
         out.append(replace(st, target=held, subscripts=subscripts, op="=", reductions=(), box=None))
-        value = r.Access(held, (*index, r.Index(k, span)), span)
+        value = r.Access(held, tuple(r.Index(v, span) for v in order), span)
     extreme = r.Tensor(fresh(f"{name}_extreme"), len(own), "temporary", None, None, span, kept=True)
     op = OPERATORS[st.op]
     lets = st.lets if not out else ()
@@ -58,3 +61,42 @@ def written_out(st: r.Statement, fresh: Callable[[str], str]) -> list[r.Statemen
     place = r.If(r.Binary("||", found_there, is_nan, span), r.Index(k, span), r.LastIndex(span), span)
     out.append(replace(st, op="min=!", value=place, lets=lets, exists=(), auxiliary=()))
     return out
+
+
+def has_extreme_of(beside: r.Statement, st: r.Statement) -> bool:
+    """Whether a statement is the reduction to the extremes that an arg-reduction finds, over all there is."""
+    conditional = (*st.conditions, *st.exists, *beside.conditions, *beside.exists)
+    return (
+        beside.op == OPERATORS[st.op]
+        and not conditional
+        and beside.box is None
+        and beside.loops == st.loops
+        and not beside.scattered
+        and beside.indices == st.indices
+        and beside.reductions == st.reductions
+        and (beside.value, beside.ranges, beside.lets) == (st.value, st.ranges, st.lets)
+    )
+
+
+def taken_from(beside: r.Statement, extreme: r.Statement) -> r.Statement:
+    """A reduction to extremes (`has_extreme_of`) that takes them from an arg-reduction's."""
+    index = tuple(r.Index(v, beside.span) for v in beside.indices)
+    ranges = tuple(x for x in beside.ranges if x.name in beside.indices)
+    value = r.Access(extreme.target, index, beside.value.span)
+    return replace(beside, op="=", value=value, reductions=(), auxiliary=(), ranges=ranges, lets=())
+
+
+def _order(st: r.Statement, k: str) -> tuple[str, ...]:
+    """The dimensions of the values of an arg-reduction over `k`, in the order in which most of what they are
+    computed from lies: neighbours in memory are neighbours there."""
+    reads = [x for e in (st.value, *(b.value for b in st.lets)) for x in r.accesses(e)]
+    most = max(reads, key=lambda x: len(x.subscripts), default=None)
+    last = _indices(most.subscripts[-1]) if most is not None and most.subscripts else set[str]()
+    along = [v for v in st.indices if v in last]
+    if k in last or not along or most is None or not any(k in _indices(x) for x in most.subscripts):
+        return (*st.indices, k)
+    return (*(v for v in st.indices if v != along[-1]), k, along[-1])
+
+
+def _indices(e: r.Exp) -> set[str]:
+    return {x.name for x in r.walk(e) if isinstance(x, r.Index)}

@@ -31,6 +31,8 @@ class Flattener:
         self.taken: dict[str, int] = {}
         self.written = frozenset(re.findall(r"\w+", entry.span.source.text))  # no made name is one of these
         self.loops: tuple[r.Loop, ...] = ()  # around the statement in hand
+        # The last arg-reduction, and its reduction to extremes.
+        self.extremes_found: tuple[r.Statement, r.Statement] | None = None
 
     def run(self) -> r.Checked:
         d = self.entry
@@ -344,10 +346,25 @@ class Flattener:
         )
         if statement.scattered:
             check_scatter(statement, known or name in scope.predeclared)
-        if st.op in extremes.OPERATORS:
-            *before, statement = extremes.written_out(statement, self.unique)
-            self.statements += [replace(b, loops=self.loops) for b in before]
+        statement = self._with_extremes(replace(statement, loops=self.loops))
         self.define(name, target, statement, scope, known, st.lhs.span)
+
+    def _with_extremes(self, statement: r.Statement) -> r.Statement:
+        """An arg-reduction written out, but for the last of its statements, which is returned; and where the
+        extremes themselves are reduced to beside it, they are taken from there."""
+        found, self.extremes_found = self.extremes_found, None
+        if statement.op not in extremes.OPERATORS:
+            beside = found is not None and self.statements[-1].target is found[0].target
+            if found is not None and beside and extremes.has_extreme_of(statement, found[0]):
+                return extremes.taken_from(statement, found[1])
+            return statement
+        *before, last = extremes.written_out(statement, self.unique)
+        extreme = before[-1]
+        if self.statements and extremes.has_extreme_of(self.statements[-1], statement):
+            before.append(extremes.taken_from(self.statements.pop(), extreme))
+        self.statements += before
+        self.extremes_found = statement, extreme
+        return last
 
     def define(
         self, name: str, target: r.Tensor, statement: r.Statement, scope: Scope, known: bool, span: Span

@@ -121,3 +121,66 @@ def test_other_than_one_reduction_variable(statement: str, found: str) -> None:
     with pytest.raises(tc.SemanticError, match=f"one reduction variable, and this one has {found}") as caught:
         tc.compile(source, "reference")
     assert caught.value.code == "TC0230"
+
+
+BESIDE = ("g(j) max=! 2*x(i,j) - u(i)", "p(j) argmax=! 2*x(i,j) - u(i)")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("t", ["float", "half", "int"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_extremes_beside_an_arg_reduction_are_taken_from_it(first: int, t: str, backend: str) -> None:
+    source = f"def f({t}(N,M) x, {t}(N) u) -> (g, p) {{ {BESIDE[first]}\n{BESIDE[1 - first]} }}"
+    assert sum("max= " in line for line in str(tc.compile(source).inspect("ir")).splitlines()) == 1
+    rng = np.random.default_rng(0)
+    dtype = {"float": "f4", "half": "f2", "int": "i4"}[t]
+    x, u = rng.integers(-9, 9, (17, 21)).astype(dtype), rng.integers(-3, 3, 17).astype(dtype)
+    if t != "int":
+        x[3, 4] = np.nan
+    g, p = run(backend, source, x, u)
+    want = 2 * x.astype("f8") - u.astype("f8")[:, None]
+    np.testing.assert_array_equal(np.asarray(g).astype("f8"), want.max(0))
+    np.testing.assert_array_equal(p, want.argmax(0))
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        "g(j) max=! x(i,j) v(i) = 2*u(i) p(j) argmax=! x(i,j)",  # not beside it
+        "g(j) max=! x(i,j) where i in 0:3 p(j) argmax=! x(i,j)",  # of fewer
+        "g(j) min=! x(i,j) p(j) argmax=! x(i,j)",
+        "g(j) max=! x(i,j) where i >= j, j in 0:M p(j) argmax=! x(i,j) where i >= j, j in 0:4",
+        "g(j) max=! x(i,j) + u(i) p(j) argmax=! x(i,j) - u(i)",
+    ],
+)
+def test_other_extremes_are_reduced_to(statements: str) -> None:
+    source = f"def f(float(N,M) x, float(N) u) -> (g, p{', v' * ('v(' in statements)}) {{ {statements} }}"
+    program = str(tc.compile(source, "reference").inspect("ir"))
+    assert sum("max= " in line or "min= x" in line for line in program.splitlines()) >= 2
+    rng = np.random.default_rng(0)
+    x, u = rng.integers(-9, 9, (5, 6)).astype("f4"), np.ones(5, "f4")
+    found = tc.compile(source, "cpu")(x, u)
+    for a, b in zip(found, tc.interpret(source, x, u), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_values_lie_as_what_they_are_computed_from() -> None:
+    """Lanes along `j` read neighbours; along `i` they read a row each."""
+    source = "def f(float(N,M) x, float(N) u) -> (p) { p(j) argmax=! x(i,j) + u(i) }"
+    assert "p_value(i, j)" in str(tc.compile(source).inspect("ir"))
+    source = "def f(float(N,M) x, float(M) u) -> (p) { p(i) argmax=! x(i,j) + u(j) }"
+    assert "p_value(i, j)" in str(tc.compile(source).inspect("ir"))
+    source = "def f(float(B,N,M) x, float(N) u) -> (p) { p(j,b) argmax=! x(b,i,j) + u(i) }"
+    assert "p_value(b, i, j)" in str(tc.compile(source).inspect("ir"))
+
+
+def test_gradients_of_extremes_beside_an_arg_reduction() -> None:
+    source = f"def f(double(N,M) x, double(N) u) -> (g, p) {{ {BESIDE[0]}\n{BESIDE[1]} }}"
+    x = np.random.default_rng(0).standard_normal((5, 4))
+    u = np.random.default_rng(1).standard_normal(5)
+    dg = np.arange(1.0, 5)
+    dx = tc.compile(tc.grad(source, wrt="x"), "cpu")(x, u, dg)
+    where = (2 * x - u[:, None]).argmax(0)
+    want = np.zeros((5, 4))
+    want[where, np.arange(4)] = 2 * dg
+    np.testing.assert_allclose(dx, want)

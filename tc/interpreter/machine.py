@@ -57,18 +57,24 @@ def run_points(
         st.loops or st.scattered for st in typed.checked.statements
     ):  # an element may need all iterations before
         whole = run(typed, ranges, sizes, arrays, scalars, outputs)
-        ranked = {n: np.asarray(at, np.int64).reshape(-1, whole[n].ndim) for n, at in points.items()}
-        return {n: whole[n][tuple(at.T)] for n, at in ranked.items()}
+        ranked = {n: _positions(at, whole[n].ndim) for n, at in points.items()}
+        return {n: np.broadcast_to(whole[n][tuple(at.T)], len(at)) for n, at in ranked.items()}
     machine = _Machine(typed, ranges, sizes, arrays, scalars, outputs or {})
     returned = {out.name: out.tensor for out in typed.checked.returns}
     result: dict[str, Array] = {}
     with np.errstate(all="ignore"):
         for name, at in points.items():
             storage = returned[name].storage
-            at = np.asarray(at, np.int64).reshape(-1, storage.rank)
+            at = _positions(at, storage.rank)
             logical = [at[:, d] + lo for d, (lo, _) in enumerate(machine.boxes[storage])]
             result[name] = machine.elements(storage, logical, len(typed.checked.statements), len(at))
     return result
+
+
+def _positions(at: Array, rank: int) -> Array:
+    """Subscripts, one row for each element; those of a tensor without dimensions are empty rows."""
+    found = np.asarray(at, np.int64)
+    return found.reshape(-1, rank) if rank else found.reshape(len(found) if found.ndim else 1, 0)
 
 
 class _Machine(Expressions):

@@ -51,7 +51,7 @@ def _interpreted(job: Job) -> dict[str, tuple[Array, Array]]:
     out = {n: b.copy() for n, b in job.buffers.items()} or None
     if job.lang == "sac":  # its oracle has no points
         found = named(kernel, job.kernel("reference")(**job.arrays, **({"out": out} if out else {})))
-        return {n: (where[n], np.asarray(found[n])[tuple(where[n].T)]) for n in shapes}
+        return {n: (where[n], np.atleast_1d(np.asarray(found[n])[tuple(where[n].T)])) for n in shapes}
     values = interpret(job.source, entry=job.entry, points=where, exact=True, out=out, **job.arrays)
     if not isinstance(values, Mapping):
         values = dict(zip(shapes, (values,) if len(shapes) == 1 else values, strict=True))
@@ -78,7 +78,7 @@ def disagreement(
     for name, (where, values) in wanted.items():
         found = results[name]
         at = found[tuple(where.T)] if where.size or not found.ndim else found[:0].ravel()
-        problem = _differs(np.asarray(at), values, sizes, eps[name])
+        problem = _differs(np.atleast_1d(at), values, sizes, eps[name])
         if problem:
             return f"{name} differs from the oracle{problem}"
     return ""

@@ -292,6 +292,14 @@ def test_interpret_at_points_of_a_problem_too_large_to_run() -> None:
     np.testing.assert_array_equal(got, (h * v[at[:, 1]]).sum(1))
 
 
+@pytest.mark.parametrize("body", ["s +=! a(i) * a(i)", "s = 0.0 for i in 0:N { s = s + a(i) * a(i) }"])
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_interpret_at_points_of_a_result_without_dimensions(count: int, body: str) -> None:
+    a = np.arange(4, dtype=F)
+    found = tc.interpret(f"def f(float(N) a) -> (s) {{ {body} }}", a, points={"s": np.zeros((count, 0), int)})
+    np.testing.assert_array_equal(found["s"] if isinstance(found, dict) else found, [14] * count)
+
+
 def test_interpret_checks_what_a_kernel_checks() -> None:
     source = "def f(float(H) A, float(K) B) -> (C) { C(i) +=! A(i+k) * B(k) }"
     with pytest.raises(tc.PreconditionError):

@@ -46,6 +46,18 @@ def test_a_search_on_the_cpu(tmp_path: Path) -> None:
     assert rows[0].sizes == tuned.sizes and rows[0].dtypes == {"A": "float32", "B": "float32"}
 
 
+@pytest.mark.parametrize(
+    "body",
+    ["s +=! A(m,k) * A(m,k)", "s = 0.0 for i in 0:M { s = s + A(i,0) }", "s(m) +=! A(m,k) v max=! A(m,k)"],
+)
+def test_results_without_dimensions(body: str) -> None:
+    outputs = "s, v" if "v " in body else "s"
+    source = f"def f(float(M,K) A) -> ({outputs}) {{ {body} }}"
+    tuned = tc.tune(source, {"A": np.ones((20, 30), F)}, backend="cpu", trials=2, budget=None, records=False)
+    assert not tuned.failed, tuned.summary()
+    assert tuned.trials[0].status == "ok"
+
+
 def test_options_that_all_candidates_have() -> None:
     options = Options(isa="sse4.2", pack=False)
     tuned = tc.tune(

@@ -500,13 +500,27 @@ WRONG_LOOPS = (
         "scatters._column_parts",
         "first + whole * width, rest, found.statement",
         "first, rest, found.statement",
-        (on("equivalence", SCATTER, values={"I": (0, 1, 2)}, N=1500, D=40, M=4),),
+        (on("equivalence", SCATTER, values={"I": (0, 1, 2)}, N=1500, D=40, M=4000),),
     ),
     Miscompilation(
         "no thread scatters the columns that are left",
         "scatters._column_parts",
         "IntImm(whole + (rest > 0))",
         "IntImm(whole)",
+        (on("equivalence", SCATTER, values={"I": (0, 1, 2)}, N=1500, D=40, M=4000),),
+    ),
+    Miscompilation(
+        "parts of a scatter begin with what their copies had",
+        "scatter_copies.in_copies",
+        "whole = Block((_over(shape, elements, start, row), update))",
+        "whole = update",
+        (on("result", SCATTER, values={"I": (0, 1, 2)}, N=1500, D=40, M=4),),
+    ),
+    Miscompilation(
+        "the last part of a scatter is not combined",
+        "scatter_copies.in_copies",
+        "LoopKind.SERIAL, _over(shape, elements, end, row)",
+        "LoopKind.SERIAL, _over(shape[:-1] + [shape[-1] // 2], elements, end, row)",
         (on("equivalence", SCATTER, values={"I": (0, 1, 2)}, N=1500, D=40, M=4),),
     ),
 )

@@ -173,7 +173,8 @@ class Array:
     that bypass the caches; if `line_aligned`, its tiles begin at cache lines, which depends on its address
     at run time. `shift`: it holds the excess of sums of products of a shifted pack. Of a register array
     with `replicas` several threads hold the same, each its own: they all run the statements that write it.
-    Of one in `planes` the last two dimensions are in the other order than in the source.
+    Of one in `planes` the last two dimensions are in the other order than in the source; of `copies` of what
+    the source has, the first one is not there.
     """
 
     name: str
@@ -191,10 +192,13 @@ class Array:
     padding: int = 0
     replicas: bool = False
     planes: bool = False
+    copies: bool = False
 
     def source_dimension(self, d: int) -> int:
         """What messages call a dimension: its place in the source."""
         rank = len(self.shape)
+        if self.copies:
+            d, rank = d - 1, rank - 1
         return {rank - 1: rank - 2, rank - 2: rank - 1}[d] if self.planes and d >= rank - 2 else d
 
 

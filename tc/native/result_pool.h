@@ -5,7 +5,7 @@
 
 namespace tc::result_pool {
 
-constexpr size_t kSmallest = size_t{1} << 20;  // smaller blocks are not kept: malloc serves those sizes well
+constexpr size_t kSmallest = size_t{1} << 16;  // smaller blocks are not kept: malloc serves those sizes well
 
 // Uninitialised memory, aligned to 64 bytes; null when memory is short even with nothing kept.
 void *allocate(size_t bytes);

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import tc
+from tc import _native
 from tc.ir.expr import IntImm, Load, Variable
 from tc.ir.loops import Compute, For, LoopKind
 from tc.transforms.loops.scatters import along_rows, separate
@@ -69,56 +70,131 @@ PLANES = """def f(float(N,C,W) x, int(N) ids) -> (y) {
 }"""
 
 
-def loops_of(source: str, **sizes: int) -> str:
-    machine = {"cores": 2}
-    kernel = tc.compile(source, "cpu", options=tc.Options(machine=machine))
-    return str(kernel.inspect("loops", **sizes))
+def of_rows(rows: int) -> str:
+    return ROWS.replace("0:7", f"0:{rows}")
+
+
+HISTOGRAM = "def f(int(N) x) -> (y) { y(b) = 0 where b in 0:9 y(x(n)) += 1 }"
+
+
+def loops_of(source: str, **sizes: int) -> list[str]:
+    kernel = tc.compile(source, "cpu", options=tc.Options(machine={"cores": 2}))
+    return [line.strip() for line in str(kernel.inspect("loops", **sizes)).splitlines()]
 
 
 @pytest.mark.parametrize(
     ("source", "sizes", "loop"),
     [
-        (ROWS, {"N": 5000, "D": 64}, "parallel for d_part in [0, 2)"),
-        (ROWS, {"N": 5000, "D": 70}, "parallel for d_part in [0, 2)"),
-        (PLANES, {"N": 5000, "C": 3, "W": 20}, "parallel for c in [0, 3)"),
-        (ROWS, {"N": 500, "D": 64}, ""),  # too few
-        (ROWS, {"N": 5000, "D": 16}, ""),  # one line
-        ("def f(int(N) x) -> (y) { y(b) = 0 where b in 0:9 y(x(n)) += 1 }", {"N": 50000}, ""),
+        (of_rows(4000), {"N": 5000, "D": 64}, "d_part in [0, 2)"),
+        (of_rows(4000), {"N": 5000, "D": 70}, "d_part in [0, 2)"),
+        (PLANES.replace("0:7", "0:4000"), {"N": 5000, "C": 3, "W": 20}, "c in [0, 3)"),
+        (of_rows(4000), {"N": 500, "D": 64}, ""),  # too few
+        (of_rows(4000), {"N": 5000, "D": 16}, ""),  # one line
+        (of_rows(7), {"N": 5000, "D": 64}, "n_part in [0, 8)"),
+        (of_rows(200), {"N": 5000, "D": 16}, "n_part in [0, 3)"),
+        (HISTOGRAM, {"N": 50000}, "n_part in [0, 8)"),
+        (HISTOGRAM, {"N": 100}, ""),
     ],
 )
-def test_threads_share_out_columns(source: str, sizes: dict[str, int], loop: str) -> None:
-    lines = loops_of(source, **sizes).splitlines()
-    scattered = [line.strip() for line in lines if "parallel for" in line]
-    assert [loop] == scattered[-1:] if loop else not any("_part" in x or "for c" in x for x in scattered)
+def test_threads_share_out_columns_or_have_copies(source: str, sizes: dict[str, int], loop: str) -> None:
+    scattered = [x for x in loops_of(source, **sizes) if x.startswith("parallel for") and "s_0" not in x]
+    scattered = [x for x in scattered if "n_part_0" not in x]  # the copies are combined
+    assert scattered == ([f"parallel for {loop}"] if loop else [])
 
 
 @pytest.mark.parametrize("n", [0, 3, 5000])
 @pytest.mark.parametrize("d", [17, 64, 70, 200])
-def test_results_in_threads(d: int, n: int) -> None:
-    """Bit for bit as one after the other, whatever runs beside."""
+@pytest.mark.parametrize("rows", [7, 900])
+def test_results_in_threads(rows: int, d: int, n: int) -> None:
     g = np.random.default_rng(d)
-    x, ids = g.random((n, d)).astype("f4"), g.integers(0, 7, n).astype("i4")
-    want = np.full((7, d), 0.5, "f4")
-    for k in range(n):
-        want[ids[k]] += x[k]
-    dynamic = tc.compile(ROWS, "cpu", dynamic=("N",), options=tc.Options(machine={"cores": 4}))
-    for kernel in (tc.compile(ROWS, "cpu"), dynamic):
+    x, ids = g.integers(-9, 10, (n, d)).astype("f4"), g.integers(0, rows, n).astype("i4")
+    want = np.full((rows, d), 0.5, "f4")
+    np.add.at(want, ids, x)
+    source = of_rows(rows)
+    dynamic = tc.compile(source, "cpu", dynamic=("N",), options=tc.Options(machine={"cores": 4}))
+    for kernel in (tc.compile(source, "cpu"), dynamic):
         for _ in range(3):
             np.testing.assert_array_equal(kernel(x, ids), want)
 
 
+@pytest.mark.parametrize(
+    ("op", "t", "ufunc"),
+    [
+        ("+", "float", np.add),
+        ("+", "int8", np.add),
+        ("max", "float", np.maximum),
+        ("min", "double", np.minimum),
+        ("*", "double", np.multiply),
+        ("max", "int", np.maximum),
+        ("+", "half", np.add),
+    ],
+)
+def test_copies_of_every_reduction(op: str, t: str, ufunc: np.ufunc) -> None:
+    dtype = np.dtype({"float": "f4", "double": "f8", "half": "f2", "int": "i4"}.get(t, t))
+    g = np.random.default_rng(0)
+    low, high = (1, 2) if op == "*" else (-2, 3) if t == "half" else (-9, 10)
+    x, ids = g.integers(low, high, (2000, 5)).astype(dtype), g.integers(0, 11, 2000).astype("i4")
+    z = g.integers(low, high, (11, 5)).astype(dtype)
+    want = z.copy()
+    for i, row in zip(ids, x, strict=True):
+        want[i] = ufunc(want[i], row)
+    source = f"""def f({t}(N,D) x, int(N) ids, {t}(S,D) z) -> ({t} y) {{
+      y(s,d) = z(s,d)
+      y(ids(n),d) {op}= x(n,d)
+    }}"""
+    np.testing.assert_array_equal(tc.compile(source, "cpu")(x, ids, z), want)
+
+
+def test_sums_do_not_depend_on_threads() -> None:
+    g = np.random.default_rng(0)
+    x, ids = g.random((20_000, 40), np.float32), g.integers(0, 50, 20_000).astype("i4")
+    found = []
+    before = _native.get_num_threads()
+    try:
+        for cores in (1, 2, 5):
+            kernel = tc.compile(of_rows(50), "cpu", options=tc.Options(machine={"cores": cores}))
+            for threads in (1, 2):
+                _native.set_num_threads(threads)
+                found.append(np.asarray(kernel(x, ids)))
+    finally:
+        _native.set_num_threads(before)
+    assert "copies" in "\n".join(loops_of(of_rows(50), N=20_000, D=40))
+    for y in found[1:]:
+        np.testing.assert_array_equal(y, found[0])
+
+
 def test_results_of_planes_in_threads() -> None:
     g = np.random.default_rng(0)
-    x, ids = g.integers(-9, 9, (3000, 5, 37)).astype("f4"), g.integers(0, 7, 3000).astype("i4")
-    want = np.zeros((7, 5, 37), "f4")
-    np.add.at(want, ids, x)
-    np.testing.assert_array_equal(tc.compile(PLANES, "cpu")(x, ids), want)
+    for rows in (7, 3000):
+        x, ids = g.integers(-9, 9, (3000, 5, 37)).astype("f4"), g.integers(0, rows, 3000).astype("i4")
+        want = np.zeros((rows, 5, 37), "f4")
+        np.add.at(want, ids, x)
+        np.testing.assert_array_equal(tc.compile(PLANES.replace("0:7", f"0:{rows}"), "cpu")(x, ids), want)
 
 
-def test_a_subscript_out_of_range_is_found_in_threads() -> None:
+def test_a_loop_along_rows_inside_of_others() -> None:
+    source = """def f(float(P,N,D) x, int(P,N) ids) -> (y) {
+      y(p,s,d) = 0 where p in 0:P, s in 0:300
+      y(p,ids(p,n),d) += x(p,n,d)
+    }"""
+    lines = loops_of(source, P=2, N=500, D=64)
+    at = next(i for i, line in enumerate(lines) if line.startswith("S1"))
+    assert lines[at - 1].startswith("vector for d") and "parallel for p in [0, 2)" in lines
+    g = np.random.default_rng(0)
+    x, ids = g.integers(-9, 9, (2, 500, 64)).astype("f4"), g.integers(0, 300, (2, 500)).astype("i4")
+    want = np.zeros((2, 300, 64), "f4")
+    for p in range(2):
+        np.add.at(want[p], ids[p], x[p])
+    np.testing.assert_array_equal(tc.compile(source, "cpu")(x, ids), want)
+
+
+@pytest.mark.parametrize("rows", [7, 6000])
+def test_a_subscript_out_of_range_is_found_in_threads(rows: int) -> None:
     x, ids = np.ones((9000, 64), "f4"), np.zeros(9000, "i4")
-    ids[4321], ids[8000] = 7, -3
-    kernel = tc.compile(ROWS, "cpu")
+    ids[4321] = rows
+    kernel = tc.compile(of_rows(rows), "cpu")
     for _ in range(5):
-        with pytest.raises(tc.BoundsError, match=r"index 7 is out of range for dimension 0 of 'y'.*n = 4321"):
+        with pytest.raises(
+            tc.BoundsError, match=rf"index {rows} is out of range for dimension 0 of 'y'.*n = 4321"
+        ):
             kernel(x, ids)

@@ -19,7 +19,7 @@ from tc import _native
 from tc.dtypes import FLOAT32
 from tc.runtime import arrays
 
-MIB = 1 << 20
+KIB, MIB = 1 << 10, 1 << 20
 F32 = np.dtype(np.float32)
 Make = Callable[..., Any]
 Array = np.ndarray[Any, Any]
@@ -81,7 +81,8 @@ def test_a_large_result_owns_aligned_memory(result: Empty, size: int) -> None:
 
 
 def test_a_small_result_is_left_to_numpy(result: Empty) -> None:
-    assert handler(result(MIB - 4)) == handler() == "default_allocator"
+    assert handler(result(64 * KIB - 4)) == handler() == "default_allocator"
+    assert handler(result(64 * KIB)) == "tc results"
 
 
 def test_other_arrays_are_left_to_numpy() -> None:

@@ -3,7 +3,7 @@
 Several instances may update one element, and the result is to be the same in every run: the instances that
 meet keep their order.  A loop of which no two iterations meet an element, as that along the columns of
 `y(ids(n),d) += x(n,d)`, may run in any order, in threads, in lanes, and inside of the others: each thread
-updates columns of its own.
+updates columns of its own, or a copy of the tensor (`scatter_copies`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import GE, LT, ZERO, Add, Expr, IntImm, Load, Mul, Sub, UIntImm, Variable, variables, walk
-from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Stmt, statements
+from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Stmt, statements
 from tc.ir.simplify import linear_terms, simplify
+
+from .scatter_copies import in_copies
 
 LINE = 64  # bytes
 
@@ -47,26 +49,80 @@ def _decides(e: Expr, var: str, others: set[str]) -> bool:
 def scatters_along_rows(nest: LoopNest, lanes: Callable[[int], int], threads: Threads | None) -> LoopNest:
     """A loop nest whose scatters go along rows, in vectors and in `threads`; `lanes` are those of elements of
     so many bytes.  The loops of counters stay where they are."""
-    sizes = {a.name: a.dtype.itemsize for a in nest.arrays}
+    scatters = _Scatters(nest, lanes, threads)
+    return replace(
+        nest,
+        body=scatters.visit(nest.body),
+        arrays=(*nest.arrays, *scatters.added),
+        workspace=scatters.workspace,
+    )
 
-    def of(s: Stmt) -> Stmt:
+
+class _Scatters:
+    """The scatters of a nest, and the arrays that their copies add."""
+
+    def __init__(self, nest: LoopNest, lanes: Callable[[int], int], threads: Threads | None) -> None:
+        self.arrays = {a.name: a for a in nest.arrays}
+        self.counters, self.lanes, self.threads = nest.counters, lanes, threads
+        self.added: list[Array] = []
+        self.workspace = nest.workspace
+
+    def visit(self, s: Stmt) -> Stmt:
         match s:
             case Block():
-                return replace(s, body=tuple(map(of, s.body)))
+                return replace(s, body=tuple(map(self.visit, s.body)))
             case If():
-                return replace(s, then=of(s.then), otherwise=None if s.otherwise is None else of(s.otherwise))
-            case For(kind=LoopKind.SERIAL) if s.var in nest.counters:
-                return replace(s, body=of(s.body))
+                otherwise = None if s.otherwise is None else self.visit(s.otherwise)
+                return replace(s, then=self.visit(s.then), otherwise=otherwise)
+            case For(kind=LoopKind.SERIAL) if s.var in self.counters:
+                return replace(s, body=self.visit(s.body))
             case For(kind=LoopKind.SERIAL):
                 updates = [c for c in statements(s) if isinstance(c, Compute)]
                 if not all(any(isinstance(e, Load) for x in c.subscripts for e in walk(x)) for c in updates):
                     return s
-                itemsize = max(sizes[n] for c in updates for n in _arrays(c))
-                return _scatter(s, lanes(itemsize), itemsize, threads)
+                itemsize = max(self.arrays[n].dtype.itemsize for c in updates for n in _arrays(c))
+                return self.scatter(s, self.lanes(itemsize), itemsize)
             case _:
                 return s
 
-    return replace(nest, body=of(nest.body))
+    def scatter(self, s: For, lanes: int, itemsize: int) -> Stmt:
+        """A scatter along rows; in threads, if there are enough updates.  Whether it has copies does not
+        depend on how many threads there are, as its results may."""
+        if self.threads is None:
+            return along_rows(s, lanes)
+        found = self.in_copies(s, lanes)
+        return _scatter(s, lanes, itemsize, self.threads) if found is None else found
+
+    def in_copies(self, s: For, lanes: int) -> Stmt | None:
+        """A scatter of which each part updates a copy; None where that does not pay."""
+        found = _rows(s)
+        inner = _chain(s) if found is None else (found.inner, found.statement)
+        if inner is None or any(a.name.startswith(inner[1].buffer + ".") for a in self.added):
+            return None
+        loops, c = inner
+        columns = 1 if found is None else found.columns[1]
+        body: Stmt = c if found is None else _vectors(found.row, *found.columns, c, lanes)
+
+        def row(var: str, count: int, statement: Compute) -> Stmt:
+            loop = For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, statement)
+            return _vectors(loop, 0, count, statement, lanes)
+
+        made = in_copies(loops, c, columns, self.arrays[c.buffer], self.workspace, row, body)
+        if made is None:
+            return None
+        out, copies, self.workspace = made
+        self.added.append(copies)
+        return out
+
+
+def _chain(s: For) -> tuple[tuple[For, ...], Compute] | None:
+    """The loops around a single statement, and that."""
+    loops: list[For] = []
+    body: Stmt = s
+    while isinstance(body, For):
+        loops.append(body)
+        body = body.body
+    return (tuple(loops), body) if isinstance(body, Compute) else None
 
 
 def _arrays(s: Compute) -> set[str]:
@@ -77,27 +133,31 @@ def _arrays(s: Compute) -> set[str]:
 def along_rows(body: Stmt, lanes: int) -> Stmt:
     """Each nest of one statement with its loop along rows innermost, in vectors of so many lanes.
 
-    That is an outermost loop of constant length whose variable is the last subscript of what is updated.
+    That is a loop of constant length whose variable is the last subscript of what is updated.
     """
     if isinstance(body, Block):
         return replace(body, body=tuple(along_rows(s, lanes) for s in body.body))
     found = _rows(body)
+    if found is None and isinstance(body, For):
+        inner = along_rows(body.body, lanes)
+        return body if inner is body.body else replace(body, body=inner)
     if found is None:
         return body
     first, count = found.columns
     return found.around(_vectors(found.row, first, count, found.statement, lanes))
 
 
-def _scatter(s: For, lanes: int, itemsize: int, threads: Threads | None) -> Stmt:
+def _scatter(s: For, lanes: int, itemsize: int, threads: Threads) -> Stmt:
     """A scatter along rows; in threads, if there are enough updates: they share out its outermost loop or its
     columns, of which each has a line at least."""
     serial = along_rows(s, lanes)
-    if threads is None or threads.count < 2:
+    if threads.count < 2:
         return serial
     found = _rows(s)
     if found is None:
-        parallel = replace(s, kind=LoopKind.PARALLEL) if _is_counted(s) and separate(s) else None
-        loops = _loops(s)
+        apart = _is_counted(s) and separate(s) and isinstance(serial, For)
+        parallel = replace(serial, kind=LoopKind.PARALLEL) if apart and isinstance(serial, For) else None
+        loops = [x for x in _loops(serial) if x.kind is not LoopKind.VECTOR]
     else:
         first, count = found.columns
         width = max(-(-count // threads.count), LINE // itemsize)
@@ -138,7 +198,7 @@ def _loops(s: Stmt) -> list[For]:
 
 @dataclass(frozen=True, slots=True)
 class _Rows:
-    """A nest of one statement whose outermost loop goes along rows."""
+    """A nest of one statement with its outermost loop along rows."""
 
     row: For
     inner: tuple[For, ...]

@@ -54,7 +54,8 @@ class WrongRange(AssertionError):
 @dataclass(frozen=True)
 class Bounded:
     """A subscript that must lie in `low <= … < high`.  `excused`: the conditions of its branch may keep it
-    there, and then it constrains nothing."""
+    there, and then it constrains nothing; `guards` are those conditions that compare integers, and whether
+    they must hold."""
 
     subscript: Exp
     low: int
@@ -62,6 +63,7 @@ class Bounded:
     guarded: bool
     tensor: str
     excused: bool = False
+    guards: tuple[tuple[Binary, bool], ...] = ()
 
     @property
     def indices(self) -> frozenset[str]:
@@ -142,22 +144,24 @@ def bounded(s: Statement, boxes: Mapping[str, Sequence[tuple[int, int] | None]])
     lets = {c.name: c.value for c in s.clauses if isinstance(c, Let)}
     out: list[Bounded] = []
 
-    def visit(e: Exp, guarded: bool, excused: bool) -> None:
+    def visit(e: Exp, guarded: bool, excused: bool, guards: tuple[tuple[Binary, bool], ...] = ()) -> None:
         match e:
             case Choice(lazy=True):
-                visit(e.c, guarded, excused)
+                visit(e.c, guarded, excused, guards)
                 of_indices = any(isinstance(x, Binary) and _relates_indices(x) for x in walk(e.c))
-                visit(e.a, True, excused or of_indices)
-                visit(e.b, True, excused or of_indices)
+                simple = isinstance(e.c, Binary) and _relates_indices(e.c)
+                for branch, holds in ((e.a, True), (e.b, False)):
+                    more = ((e.c, holds),) if isinstance(e.c, Binary) and simple else ()
+                    visit(branch, True, excused or of_indices, (*guards, *more))
                 return
             case Access() if e.tensor in boxes:
                 for d, (sub, box) in enumerate(zip(e.subscripts, boxes[e.tensor], strict=True)):
                     if box is not None and _plain(sub) and e.mode(d) == "none":
-                        out.append(Bounded(sub, *box, guarded, e.tensor, excused))
+                        out.append(Bounded(sub, *box, guarded, e.tensor, excused, guards))
             case _:
                 pass
         for c in children(e):
-            visit(c, guarded, excused)
+            visit(c, guarded, excused, guards)
 
     for e in (s.value, *(c.value for c in s.clauses if not isinstance(c, Let | Within))):
         visit(_inlined(e, lets), False, False)
@@ -199,7 +203,8 @@ def infer(
             for v, bs in ready.items():
                 certain = [b for b in bs if affine(b.subscript) and b.indices - {v} <= sure and not b.excused]
                 exact = len(certain) == len(bs)
-                new[v] = _checked(v, certain, known, values, reported[v], exact)
+                excluded = _excluded(v, found, values)
+                new[v] = _checked(v, certain, known, values, reported[v], exact, excluded)
                 if certain:
                     sure.add(v)
             known |= new
@@ -213,9 +218,10 @@ def _checked(
     values: Mapping[str, int],
     reported: tuple[int, int],
     exact: bool,
+    excluded: np.ndarray,
 ) -> tuple[int, int]:
     """The reported range of an index, if these constraints allow it and, where there are no others
-    (`exact`), no larger one."""
+    (`exact`), no larger one; but for values that are `excluded`."""
     tried = np.arange(-_WINDOW, _WINDOW)
     allowed = np.ones(tried.shape, bool)
     vacuous = False
@@ -231,7 +237,7 @@ def _checked(
     where = f"{v} in {low}:{high} reported"
     if (inside & ~allowed).any():
         raise WrongRange(f"{where}, but {tried[inside & ~allowed][:3]} are out of bounds")
-    if vacuous or not exact:
+    if vacuous or not exact or (allowed & excluded & ~inside).any():
         return reported
     if (allowed & ~inside).any():
         raise WrongRange(f"{where}, but {tried[allowed & ~inside][:3]} are in bounds")
@@ -239,6 +245,27 @@ def _checked(
     if by_isl != ((low, high) if low < high else None):
         raise WrongRange(f"{where}, {by_isl} by isl")
     return reported
+
+
+def _excluded(v: str, found: Sequence[Bounded], values: Mapping[str, int]) -> np.ndarray:
+    """The values of an index for which some access is out of bounds though it is guarded."""
+    tried = np.arange(-_WINDOW, _WINDOW)
+    env = {**values, v: tried}
+    out = np.zeros(tried.shape, bool)
+    for b in found:
+        indices = b.indices.union(*(_indices(g) for g, _ in b.guards))
+        if not b.excused or indices != {v}:
+            continue
+        x = integer(b.subscript, env)
+        bad = (x < b.low) | (x >= b.high)
+        for g, holds in b.guards:
+            bad &= _RELATIONS[g.op](integer(g.a, env), integer(g.b, env)) == holds
+        out |= bad
+    return out
+
+
+def _indices(e: Exp) -> frozenset[str]:
+    return frozenset(x.name for x in walk(e) if isinstance(x, Index))
 
 
 def _by_isl(

@@ -209,8 +209,6 @@ def same_loops(before: CpuState, after: CpuState) -> str:
 
 
 def traced(before: CpuState, after: CpuState) -> str:
-    if after.nest == before.nest:
-        return ""
     return trace(after.program, after.nest, launches=False)
 
 

@@ -258,7 +258,7 @@ _TO_LOOPS = (
         "tc/transforms/loops/lane_prefixes.py",
         loop_passes.lane_prefixes,
         loop_passes.show_nest,
-        loop_passes.traced,
+        loop_passes.well_formed,
     ),
     Pass(
         "reassociate",

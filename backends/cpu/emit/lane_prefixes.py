@@ -45,9 +45,10 @@ def prefixes(e: NestEmitter, s: For, env: Env) -> None:
         v = e.widen(e.cast(e.value(c.value, env.bind(s.var, Affine.of(LANE))), t), lanes)
     distance = 1
     while distance < lanes:
-        order = [lanes + i if i < distance else i - distance for i in range(lanes)]
-        before = e.shuffled(type_text(t, lanes), v.text, nothing.text, order)
-        v = e.binary(c.op, Value(before, t, lanes), v)
+        # Not combined with the neutral element in the first lanes: LLVM would make slow expansions of zeros.
+        order = [None if i < distance else i - distance for i in range(lanes)]
+        before = Value(e.shuffled(type_text(t, lanes), v.text, "poison", order), t, lanes)
+        v = e.select(e.mask_of(range(distance, lanes)), e.binary(c.op, before, v), v)
         distance *= 2
     old = e.cast(e.load(array, address), t)
     e.store(array, address, e.cast(e.binary(c.op, old, v), array.dtype))

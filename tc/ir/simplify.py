@@ -116,6 +116,8 @@ def _node(e: Expr, exact: bool) -> Expr:
     if isinstance(e, Cast | Add | Sub | Mul | Div | EQ | NE) and _of_complex(e):
         return e.value if isinstance(e, Cast) and e.value.dtype == e.dtype else e
     match e:
+        case Call(name="abs", kind="intrinsic", args=(IntImm() as a,)) if e.dtype.is_int:
+            return _literal(e.dtype.wrap(abs(a.value)), e.dtype, exact)
         case IntImm() | UIntImm() | FloatImm() | Variable() | Call() | Load():
             return e
         case Cast():

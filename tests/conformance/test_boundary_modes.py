@@ -139,6 +139,21 @@ def test_dynamic_sizes(mode: str, backend: str) -> None:
         np.testing.assert_array_equal(kernel(x), padded(x, mode, (2, 0), (0, 1))[:n, 1:])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("n", [1, 2, 5])
+def test_a_distance_as_a_subscript(n: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The oracle of loop nests could not tell which statements run."""
+    monkeypatch.setenv("TC_VERIFY", "1")
+    x, z = numbers(n, n), numbers(n)
+    head = "def f(float(N,N) X, float(N) Z)"
+    pointwise = f"{head} -> (Y) {{ Y(i) = X(i,i) + Z[zero](abs(i-1)) + Z[clamp](abs(i-2)) }}"
+    greatest = f"{head} -> (M) {{ M max=! X(i,i) + Z[zero](abs(i-1)) + X(j,j) }}"
+    near = [z[abs(i - 1)] if abs(i - 1) < n else 0 for i in range(n)]
+    far = [z[min(abs(i - 2), n - 1)] for i in range(n)]
+    np.testing.assert_array_equal(run(backend, pointwise, x, z), np.diag(x) + near + far)
+    assert run(backend, greatest, x, z) == (np.diag(x) + near).max() + np.diag(x).max()
+
+
 def test_a_moded_dimension_gives_no_range() -> None:
     with pytest.raises(tc.RangeError, match="the range of 'i' is unconstrained"):
         tc.compile("def f(float(N) X) -> (Y) { Y(i) = X[clamp](i-1) }", "reference")

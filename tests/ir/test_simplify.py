@@ -92,6 +92,8 @@ def test_simplification_keeps_wrapped_values_nan_and_the_sign_of_zero(t: DType, 
         (Select(EQ(I, I), N, J), "N"),
         (Let("l", IntImm(3), Add(Variable("l"), I)), "i + 3"),
         (Cast(INDEX, imm(-5, INT32)), "-5"),
+        (Call("abs", (imm(-5, INT32),), INT32, "intrinsic"), "5"),
+        (Call("abs", (imm(-128, INT8),), INT8, "intrinsic"), "-128"),
     ],
 )
 def test_the_obvious(e: Expr, wanted: str) -> None:

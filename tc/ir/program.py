@@ -19,7 +19,7 @@ from typing import Literal
 
 from tc.dtypes import DType
 from tc.errors import Span
-from tc.ir.expr import Add, Call, Expr, IntImm, Variable, substitute, walk
+from tc.ir.expr import Add, Call, Expr, IntImm, Variable, constant, substitute, walk
 
 Op = Literal["+", "*", "min", "max"]
 
@@ -191,7 +191,8 @@ class Precondition:
 
     @property
     def display(self) -> Expr:
-        return self.condition if self.shown is None else self.shown
+        """What to show: the condition itself where what it comes to says nothing."""
+        return self.condition if self.shown is None or constant(self.shown) is not None else self.shown
 
 
 @dataclass(frozen=True, slots=True)

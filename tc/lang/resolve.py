@@ -15,6 +15,13 @@ from tc.lang.scope import CONSTANTS, Scope, reject_builtin
 MAX_HEIGHT = 200  # of an expression with its lets substituted
 MAX_NODES = 20_000
 MODES = ("none", "zero", "fill", "clamp", "reflect", "symmetric", "wrap")
+_USUAL_MODES = {  # what other libraries call them
+    **dict.fromkeys(("edge", "replicate", "nearest", "border", "extend"), "clamp"),
+    **dict.fromkeys(("circular", "periodic", "grid"), "wrap"),
+    **dict.fromkeys(("mirror", "reflection"), "reflect"),
+    **dict.fromkeys(("constant", "value", "pad"), "fill=value"),
+    "zeros": "zero",
+}
 
 
 class StatementResolver:
@@ -218,12 +225,14 @@ class StatementResolver:
 
     def _mode(self, m: s.Mode) -> r.Mode:
         if m.name not in MODES or (m.name == "fill") != (m.value is not None):
-            what = "needs a value" if m.name == "fill" else "takes no value" if m.name in MODES else "is none"
+            what = "needs a value" if m.name == "fill" else "takes no value"
+            known, usual = m.name in MODES, _USUAL_MODES.get(m.name)
             raise SemanticError(
-                f"the boundary mode '{m.name}' {what}",
+                f"the boundary mode '{m.name}' {what}" if known else f"'{m.name}' is no boundary mode",
                 m.span,
                 code="TC0229",
-                help=(did_you_mean(m.name, MODES) if m.name not in MODES else None)
+                help=(f"it is called {usual} here" if usual else None)
+                or (None if known else did_you_mean(m.name, MODES))
                 or "the modes are none, zero, fill=value, clamp, reflect, symmetric and wrap",
             )
         if m.name == "zero":

@@ -109,7 +109,7 @@ class Checks:
         if condition is True or self.facts.waits(condition) or self.facts.proves(condition):
             return
         unless = self._unless_empty(condition, {n: sol[n] for n in st.indices})
-        text = f"'{st.target.name}' would be the place of an extreme of nothing: '{v}' has no values"
+        text = f"an arg-reduction would look for the place of an extreme of nothing: '{v}' has no values"
         self.preconditions.append(Precondition(expr_of(unless), text, st.span_of(v), expr_of(condition)))
 
     def _mapped_into_something(self, st: r.Statement, sol: Solution) -> None:

@@ -144,6 +144,22 @@ def test_extremes_beside_an_arg_reduction_are_taken_from_it(first: int, t: str, 
 
 
 @pytest.mark.parametrize(
+    ("source", "shape", "needed"),
+    [
+        ("def f(float(T) x) -> (h) { h(0) = x(0) }", (0,), "T >= 1"),
+        ("def f(float(N,T) x) -> (h) { h(n,0) = x(n,0) }", (3, 0), "T >= 1 || N == 0"),
+        ("def f(float(T) x) -> (h) { h(0) = x(1) }", (1,), "T >= 2"),
+    ],
+)
+def test_a_precondition_that_only_sizes_of_0_break_is_shown(
+    source: str, shape: tuple[int, ...], needed: str
+) -> None:
+    with pytest.raises(tc.PreconditionError) as caught:
+        tc.compile(source, "reference")(np.zeros(shape, np.float32))
+    assert f"must satisfy {needed}, but" in str(caught.value)
+
+
+@pytest.mark.parametrize(
     "statements",
     [
         "g(j) max=! x(i,j) v(i) = 2*u(i) p(j) argmax=! x(i,j)",  # not beside it

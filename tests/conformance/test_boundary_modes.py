@@ -185,7 +185,7 @@ def test_a_mode_that_maps_needs_an_element(mode: str) -> None:
     ("access", "message"),
     [
         ("X[zero,clamp](i)", "expected one boundary mode or 1 mode for 'X' but found 2"),
-        ("X[mirror](i)", "the boundary mode 'mirror' is none"),
+        ("X[mirror](i)", "'mirror' is no boundary mode.*\\n(.*\\n)*.*it is called reflect here"),
         ("X[fill](i)", "the boundary mode 'fill' needs a value"),
         ("X[zero=1](i)", "the boundary mode 'zero' takes no value"),
         ("X[fill=i](i)", "the value outside a tensor is a constant"),

@@ -224,6 +224,20 @@ WRONG_PROGRAMS = (
         (on("equivalence", PREFIX.replace("k <= d", "k <= d - 7"), N=3, D=99),),
     ),
     Miscompilation(
+        "sums of nothing are divided by 0",
+        "divisors._is_positive",
+        "return bounds is not None and bounds[0] > 0 and bounds[1] <= _LARGEST",
+        "return True",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,K) A) -> (C) { C(i) +=! A(i,k) / i where k < i, i in 0:N }",
+                N=9,
+                K=9,
+            ),
+        ),
+    ),
+    Miscompilation(
         "all phases have windows of one length",
         "phases.Phase.groups",
         "Group(0, more, length + 1)",

@@ -324,16 +324,16 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             _phases,
         ),
         _judged(
-            "prefixes",
-            "compute long prefix reductions in chunks",
-            "tc/transforms/program/prefixes.py",
-            _prefixes,
-        ),
-        _judged(
             "divisors",
             "divide a sum once in place of each summand",
             "tc/transforms/program/divisors.py",
             _divisors,
+        ),
+        _judged(
+            "prefixes",
+            "compute long prefix reductions in chunks",
+            "tc/transforms/program/prefixes.py",
+            _prefixes,
         ),
         _judged(
             "zero_points",

@@ -39,6 +39,8 @@ def divided(statement: str, **sizes: int) -> list[str]:
         ("C(i) = 0.0 C(i) += A(i,k) / a", "A(i, k)", "C(i) / a"),
         ("C(i) +=! e / s(i) where e = A(i,k)", "A(i, k)", "C(i) / s(i)"),
         ("C(i) +=! A(i,k) / e where e = s(i) + a", "A(i, k)", "C(i) / (s(i) + a)"),
+        ("C(i) +=! A(i,k) / (i + 1) where k <= i", "A(i, k)", "C(i) / float32(int32(i) + 1)"),
+        ("C(i) +=! A(i,k) / (2*i + 0.5) where k < i", "A(i, k)", "C(i) / (float32(2 * int32(i)) + 0.5)"),
     ],
 )
 def test_divisors_that_go_behind_the_sum(statement: str, total: str, result: str) -> None:
@@ -55,6 +57,9 @@ def test_divisors_that_go_behind_the_sum(statement: str, total: str, result: str
         "C(i) *=! A(i,k) / s(i)",
         "C(i) +=! A(i,k) / s(at(i))",  # checked when it runs
         "C(i) +=! A(i,k) / s(i) where k <= i - 1",  # the first sum has no instance, and is 0 whatever s(0) is
+        "C(i) +=! A(i,k) / i where k < i",  # 0 / 0 is NaN
+        "C(i) +=! A(i,k) / (3 - i) where k < i",
+        "C(i) +=! A(i,k) / (i * 2000000000 + 1) where k < i",  # wraps
         "C(i) +=! 1.0 / s(i) where k in 0:K",  # nothing is left to sum
         "C(i) +=! int(A(i,k)) / 3",  # rounds towards minus infinity each time
         "C(i) = 2.0 * s(i) C(i) += A(i,k) / a",  # does not start from 0
@@ -83,3 +88,21 @@ def test_results(backend: str) -> None:
     s = np.array([1, 2, 4, 8, -2], np.float32)
     source = "def f(float(N,K) A, float(K,M) B, float(N) s) -> (C) { C(i,j) +=! A(i,k) / s(i) * B(k,j) }"
     np.testing.assert_array_equal(tc.compile(source, backend)(a, b, s), a / s[:, None] @ b)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
+@pytest.mark.parametrize("condition", ["k <= d", "k < d", "k >= d", "k <= d, n >= 1"])
+def test_running_means(condition: str, backend: str) -> None:
+    """A prefix whose summands are divided took instances for every pair."""
+    source = f"""def f(float(N,K) x) -> (y) {{
+      y(n,d) +=! x(n,k) / (d+1) where {condition}, n in 0:N, d in 0:K
+    }}"""
+    x = np.random.default_rng(0).integers(-9, 10, (3, 300)).astype(np.float32)
+    d = np.arange(300)
+    within = {"<=": d[:, None] <= d, "< ": d[:, None] < d, ">=": d[:, None] >= d}[condition[2:4]]
+    want = (x.astype(float) @ within) / (d + 1)
+    if "n >= 1" in condition:
+        want[0] = 0
+    np.testing.assert_allclose(tc.compile(source, backend)(x), want, rtol=1e-5, atol=1e-6)
+    if backend == "cpu" and condition == "k <= d":
+        assert "y_sums" in tc.compile(source, backend).inspect("loops", N=3, K=300)

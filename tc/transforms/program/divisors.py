@@ -2,7 +2,9 @@
 
 A division takes as long as eight or more multiply-adds, and a sum of quotients is no sum of products.  The
 language allows this as it allows to sum in another order: the result is rounded once, where each summand was
-rounded before.
+rounded before.  A prefix, `y(d) += x(k) / (d+1) where k <= d`, is one then.
+
+A sum that conditions may leave without instances is 0, and so is its quotient only by what is no 0 or NaN.
 """
 
 from __future__ import annotations
@@ -12,10 +14,25 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tc.dtypes import accumulator
-from tc.ir.expr import Call, Div, Expr, IntImm, Let, Mul, Variable, substitute, variables
+from tc.ir.expr import (
+    Add,
+    Call,
+    Cast,
+    Div,
+    Expr,
+    FloatImm,
+    IntImm,
+    Let,
+    Mul,
+    Variable,
+    constant,
+    substitute,
+    variables,
+)
 from tc.ir.program import Domain, Program, Stage, fresh
 from tc.transforms.program.reductions import loop_invariant, neutral_start
 
+_LARGEST = (1 << 31) - 1
 _LEAST = 4  # instances of a sum, for which a pass over its results pays
 
 
@@ -39,13 +56,14 @@ def divide_after(program: Program) -> tuple[Program, tuple[str, ...]]:
         for d in divisors:
             result = Div(result, d)
         stages.append(replace(s, value=value))
-        stages.append(replace(s, name=name, op=None, value=result, domain=Domain(pure)))
+        conditions = tuple(c for c in s.domain.conditions if not variables(c) & _reduced(s))
+        stages.append(replace(s, name=name, op=None, value=result, domain=Domain(pure, conditions)))
     return (replace(program, stages=tuple(stages)) if divided else program), tuple(divided)
 
 
 def _split(program: Program, s: Stage) -> tuple[Expr, list[Expr]] | None:
     """What a sum adds without its divisors, and these; None if it has none that can go."""
-    if s.op != "+" or s.scatters or s.domain.conditions or s.loops or neutral_start(program, s) is None:
+    if s.op != "+" or s.scatters or s.loops or neutral_start(program, s) is None:
         return None
     func = program.func(s.func)
     t = s.value.dtype
@@ -57,8 +75,41 @@ def _split(program: Program, s: Stage) -> tuple[Expr, list[Expr]] | None:
     if math.prod(e.value for e in extents if isinstance(e, IntImm)) < _LEAST:
         return None
     value, divisors = _without_divisors(s.value, loop_invariant(program, s))
-    changes = any(v.kind == "reduction" and v.name in variables(value) for v in s.domain.vars)
-    return (value, divisors) if divisors and changes else None
+    if s.domain.conditions and not all(_is_positive(d, s) for d in divisors):
+        return None
+    return (value, divisors) if divisors and variables(value) & _reduced(s) else None
+
+
+def _reduced(s: Stage) -> set[str]:
+    return {v.name for v in s.domain.vars if v.kind == "reduction"}
+
+
+def _is_positive(e: Expr, s: Stage) -> bool:
+    """Whether a divisor is a number of indices that is greater than 0 for all of them, and that 32 bits
+    hold."""
+    bounds = _bounds(e, s)
+    return bounds is not None and bounds[0] > 0 and bounds[1] <= _LARGEST
+
+
+def _bounds(e: Expr, s: Stage) -> tuple[float, float] | None:
+    """Between which values an expression of indices and positive numbers lies; None of another one."""
+    match e:
+        case IntImm() | FloatImm() if e.value >= 0:
+            return e.value, e.value
+        case Variable():
+            found = [v.range for v in s.domain.vars if v.name == e.name]
+            low, extent = (constant(x) for x in (found[0].min, found[0].extent)) if found else (None, None)
+            return None if low is None or extent is None or low < 0 else (low, low + max(extent, 1) - 1)
+        case Cast() if not e.dtype.is_bool and e.dtype.bits >= 32:
+            return _bounds(e.value, s)
+        case Add() | Mul():
+            a, b = _bounds(e.a, s), _bounds(e.b, s)
+            if a is None or b is None:
+                return None
+            low, high = (a[i] + b[i] if isinstance(e, Add) else a[i] * b[i] for i in (0, 1))
+            return None if high > _LARGEST else (low, high)
+        case _:
+            return None
 
 
 def _without_divisors(e: Expr, stays: Callable[[Expr], bool]) -> tuple[Expr, list[Expr]]:

@@ -232,7 +232,7 @@ WRONG_PROGRAMS = (
             on(
                 "equivalence",
                 "def f(float(N,K) A) -> (C) { C(i) +=! A(i,k) / i where k < i, i in 0:N }",
-                N=9,
+                N=3,
                 K=9,
             ),
         ),

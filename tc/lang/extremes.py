@@ -64,11 +64,15 @@ def written_out(st: r.Statement, fresh: Callable[[str], str]) -> list[r.Statemen
 
 
 def has_extreme_of(beside: r.Statement, st: r.Statement) -> bool:
-    """Whether a statement is the reduction to the extremes that an arg-reduction finds, over all there is."""
+    """Whether a statement is the reduction to the extremes that an arg-reduction finds, over all there is.
+    Neither changes what the other reads."""
+    written = {beside.target.storage, st.target.storage}
+    values = (st.value, *(b.value for b in st.lets))
     conditional = (*st.conditions, *st.exists, *beside.conditions, *beside.exists)
     return (
         beside.op == OPERATORS[st.op]
         and not conditional
+        and not any(a.tensor.storage in written for e in values for a in r.accesses(e))
         and beside.box is None
         and beside.loops == st.loops
         and not beside.scattered

@@ -200,3 +200,27 @@ def test_gradients_of_extremes_beside_an_arg_reduction() -> None:
     want = np.zeros((5, 4))
     want[where, np.arange(4)] = 2 * dg
     np.testing.assert_allclose(dx, want)
+
+
+def test_extremes_that_read_themselves_stay_an_error_beside_an_arg_reduction() -> None:
+    source = """def f(float(N,M) a, float(M) z) -> (x, p) {
+      x(j) = z(j)
+      x(j) max=! x(j) * a(i,j) where i in 0:N
+      p(j) argmax=! x(j) * a(i,j) where i in 0:N
+    }"""
+    with pytest.raises(tc.SemanticError) as caught:
+        tc.compile(source, "reference")(numbers(5, 7), numbers(7))
+    assert caught.value.code == "TC0227"
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_extremes_of_values_that_an_arg_reduction_changes(backend: str) -> None:
+    source = """def f(float(N,M) a, int(M) z) -> (p, y) {
+      p(j) = z(j)
+      p(j) argmax=! a(i,j) * float(p(j))
+      y(j) max=! a(i,j) * float(p(j))
+    }"""
+    a, z = numbers(5, 7), np.where(np.arange(7) % 2, -1, 1).astype("i4")
+    p, y = run(backend, source, a, z)
+    np.testing.assert_array_equal(p, (z * a).argmax(0))
+    np.testing.assert_array_equal(y, (a * p).max(0))

@@ -22,7 +22,7 @@ from tc.ir.simplify import simplify
 
 _MOST = 8  # parts
 _WORTH = 8  # updates of an element in each part, from where a copy of the tensor is nothing beside them
-_LINE = 64  # bytes
+LINE = 64  # bytes
 _OPERATIONS: tuple[tuple[type, Op], ...] = ((Add, "+"), (Mul, "*"), (Min, "min"), (Max, "max"))
 
 # The loop along a row around a statement, from the first column on, for so many.
@@ -83,7 +83,7 @@ def in_copies(
             For(part, ZERO, IntImm(parts), 1, LoopKind.SERIAL, _over(shape, elements, end, row)),
         )
     )
-    bytes_ = -(-parts * size * array.dtype.itemsize // _LINE) * _LINE
+    bytes_ = -(-parts * size * array.dtype.itemsize // LINE) * LINE
     return both, copies, simplify(Add(offset, IntImm(bytes_)), exact=True)
 
 

@@ -15,9 +15,7 @@ from tc.ir.expr import GE, LT, ZERO, Add, Expr, IntImm, Load, Mul, Sub, UIntImm,
 from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Stmt, statements
 from tc.ir.simplify import linear_terms, simplify
 
-from .scatter_copies import in_copies
-
-LINE = 64  # bytes
+from .scatter_copies import LINE, in_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +153,7 @@ def _scatter(s: For, lanes: int, itemsize: int, threads: Threads) -> Stmt:
         return serial
     found = _rows(s)
     if found is None:
-        apart = _is_counted(s) and separate(s) and isinstance(serial, For)
+        apart = _is_counted(s) and separate(s)
         parallel = replace(serial, kind=LoopKind.PARALLEL) if apart and isinstance(serial, For) else None
         loops = [x for x in _loops(serial) if x.kind is not LoopKind.VECTOR]
     else:

@@ -222,12 +222,17 @@ class Options:
         return self.machine if isinstance(self.machine, str) else ""
 
     def check_loops(self, most: int) -> None:
-        """Raises ArgumentError (TC0511) where tiles have more loops than any statement of a program has."""
+        """Raises ArgumentError (TC0511) where tiles, lanes or the order name more loops than any statement of
+        a program has."""
         for name in ("tile", "register_tile"):
             value: tuple[int, ...] = getattr(self, name) or ()
             if len(value) > most:
                 loops = f"{most} loop{'s' * (most != 1)}"
                 raise _bad(name, value, f"for {loops} at most, as no statement here has more, or None")
+        if self.vector is not None and self.vector >= most:
+            raise _bad(
+                "vector", self.vector, f"a number below {most}, as no statement here has more loops, or None"
+            )
         if self.order is not None and max(self.order) >= most:
             raise _bad(
                 "order", self.order, f"of numbers below {most}, as no statement here has more, or None"

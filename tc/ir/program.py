@@ -181,13 +181,15 @@ class Site:
 class Precondition:
     """A relation between sizes (and specialised scalars) that a call must satisfy.
 
-    `shown` is what it comes to where no size is 0, which reads better; `condition` decides.
+    `shown` is what it comes to where no size is 0, which reads better; `condition` decides.  `remedy`: how
+    else the source could be written, for the help of the error.
     """
 
     condition: Expr
     reason: str
     span: Span | None = field(default=None, compare=False, repr=False)
     shown: Expr | None = field(default=None, compare=False, repr=False)
+    remedy: str = field(default="", compare=False, repr=False)
 
     @property
     def display(self) -> Expr:

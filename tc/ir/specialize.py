@@ -43,7 +43,7 @@ def specialize(
     def precondition(p: Precondition) -> Precondition:
         condition = index(p.condition)
         if condition == FALSE:
-            raise excluded(p.reason, text(p.display), p.span, values)
+            raise excluded(p.reason, text(p.display), p.span, values, p.remedy)
         return replace(p, condition=condition)
 
     special = replace(
@@ -93,17 +93,18 @@ def require(program: Program, sizes: Mapping[str, int]) -> None:
     """Raises PreconditionError (TC0601) as `specialize` does, for sizes that stay symbolic."""
     for p in program.preconditions:
         if not evaluate(p.condition, sizes):
-            raise excluded(p.reason, text(p.display), p.span, sizes)
+            raise excluded(p.reason, text(p.display), p.span, sizes, p.remedy)
 
 
 def excluded(
-    reason: str, needed: str, span: Span | None, values: Mapping[str, int | float]
+    reason: str, needed: str, span: Span | None, values: Mapping[str, int | float], remedy: str = ""
 ) -> PreconditionError:
-    """The error of a precondition that does not hold: what would happen, and the condition as text."""
+    """The error of a precondition that does not hold: what would happen, the condition as text, and how else
+    the source could be written."""
     given = ", ".join(f"{k} = {v}" for k, v in values.items())
     return PreconditionError(
         f"{reason}: the sizes must satisfy {needed}, but {given}",
         span,
         code="TC0601",
-        help=f"pass arrays for which {needed}",
+        help=f"pass arrays for which {needed}" + (f"; or {remedy}" if remedy else ""),
     )

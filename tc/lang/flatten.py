@@ -14,7 +14,7 @@ from tc.lang import syntax as s
 from tc.lang.builtins import find
 from tc.lang.reductions import check_scatter
 from tc.lang.resolve import StatementResolver, count
-from tc.lang.scope import Scope, reject_builtin
+from tc.lang.scope import Scope, reject_builtin, size_from_parameter
 
 
 class Flattener:
@@ -141,7 +141,10 @@ class Flattener:
                         f"no parameter has the size '{dim.value}'",
                         dim.span,
                         code="TC0201",
-                        help=did_you_mean(dim.value, set(scope.sizes)),
+                        help="it is a scalar: leave out the sizes of the result, and give the range, "
+                        f"where v in 0:{dim.value}"
+                        if dim.value in scope.scalars
+                        else did_you_mean(dim.value, set(scope.sizes)) or size_from_parameter(dim.value),
                     )
 
     def predeclare(self, d: s.Def, scope: Scope) -> None:

@@ -93,6 +93,18 @@ _AT = (
 )
 
 
+_BESIDE = (
+    "the extreme and its place are two statements, which share the loop: k_of(i) argmax=! x(i,k) and "
+    "m(i) max=! x(i,k)"
+)
+_STEP = (
+    "a range has no step: multiply the index, y(i) = x(2*i); loops run by 1, or by -1 with for t in lo:hi:-1"
+)
+_NEXT_STATEMENT = re.compile(
+    r",\s*\w+\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*(?:[+*]|arg)?(?:min|max)?=(?!=)"
+)
+_PAIR = re.compile(r"\([^()]*\)[^=;{}]*\)\s*arg(?:min|max)")
+
 _HEADER = re.compile(r"\bdef\s+\w+\s*(?:<[^<>]*>)?\s*\([^{}>]*$")  # an unfinished one
 
 _DECLARED = re.compile(r"[{;)]\s*(?:float|double|half|int|bool|u?int(?:8|16|32|64))\s*(?:\([^()]*\))?$")
@@ -115,6 +127,8 @@ def at(text: str, start: int, token: str) -> str | None:
     for name in (token, word.group() if word else ""):
         if name in _WORDS:
             return _WORDS[name]
+    if help := _of_statements(text, start, token, before):
+        return help
     if token == "[":
         return "subscripts stand in parentheses: x(i,j); brackets say what lies outside: x[zero](i-1)"
     if token == ":" and re.search(r"\(\s*(?:[^()]*,)?$", before):
@@ -139,4 +153,25 @@ def at(text: str, start: int, token: str) -> str | None:
         return _WORDS["range"]
     if re.search(r"\b(and|or|not)\b", before.rpartition("=")[2]):
         return _AND
+    return None
+
+
+def _of_statements(text: str, start: int, token: str, before: str) -> str | None:
+    """Help for ranges with steps, arg-reductions, modes with values and what stands between statements."""
+    if token in ("argmax", "argmin"):
+        if before.endswith(")") and re.search(r"[{;)\n]\s*\([^()]*\)$", before):
+            return _BESIDE
+        if text[start + len(token) :].lstrip().startswith("="):
+            return f"an arg-reduction starts anew, as there is no extreme to go on from: write {token}=!"
+    if token == "(" and re.search(r"[{;)]\s*\(\s*\w+$", before):
+        if _PAIR.match(text, start):
+            return _BESIDE
+        return "a call with several results names them without subscripts: (a, b) = f(x)"
+    if token == "(" and (m := re.search(r"\[\s*(?:\w+\s*,\s*)*(\w+)$", before)):
+        mode = "fill" if m.group(1) in ("constant", "const", "value") else m.group(1)
+        return f"the value that a mode has stands behind =: x[{mode}=1](i-1)"
+    if token == "," and before.endswith(")") and _NEXT_STATEMENT.match(text, start):
+        return "statements are separated by ; or by new lines"
+    if re.search(r"\bin\s[^;{}]*:[^;:{}]*:?$", before) and (token == ":" or before.endswith(":")):
+        return _STEP
     return None

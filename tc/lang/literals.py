@@ -10,7 +10,11 @@ from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
 
 
-def typed_literal(c: r.Const, dtype: DType) -> r.Const:
+def typed_literal(c: r.Const, dtype: DType, where: str = "") -> r.Const:
+    """A literal of a type; `where` it goes ("stored in 'y'") is for the message.
+
+    DTypeError TC0406 for a literal that the type does not hold.
+    """
     if dtype.is_complex:
         return replace(c, value=dtype.part.literal(c.value), dtype=dtype)
     if dtype.is_float:
@@ -20,7 +24,12 @@ def typed_literal(c: r.Const, dtype: DType) -> r.Const:
             f"the literal {c.value!r} does not adapt to {dtype}",
             c.span,
             code="TC0406",
-            help=f"write the cast: {dtype}({c.span.text})",
+            help=f"write the cast: {dtype}({c.span.text})"
+            + (
+                "; or start from 0.0, or declare the result, -> (float y)"
+                if where.startswith("stored")
+                else ""
+            ),
         )
     if dtype.is_bool or not dtype.min <= c.value <= dtype.max:
         raise DTypeError(

@@ -10,7 +10,7 @@ from tc.lang import habits, occurrences
 from tc.lang import resolved as r
 from tc.lang import syntax as s
 from tc.lang.builtins import SUFFIXED, find
-from tc.lang.scope import CONSTANTS, Scope, reject_builtin
+from tc.lang.scope import CONSTANTS, Scope, reject_builtin, size_from_parameter
 
 MAX_HEIGHT = 200  # of an expression with its lets substituted
 MAX_NODES = 20_000
@@ -153,6 +153,17 @@ class StatementResolver:
             or did_you_mean(name, pool - {name})
             or "an index variable subscripts a tensor or has a 'where' range",
         )
+
+    def _bound(self, e: s.Exp) -> r.Exp:
+        """A bound of a range; TC0201 for names that are no size, scalar or loop."""
+        for n in occurrences.names(e):
+            known = n.id in self.lets or n.id in CONSTANTS or self.is_index(n.id)
+            if not known and n.id not in self.scope.value_names():
+                near = did_you_mean(n.id, {*self.scope.sizes, *self.scope.scalars, *self.scope.counters})
+                raise SemanticError(
+                    f"unknown name '{n.id}'", n.span, code="TC0201", help=near or size_from_parameter(n.id)
+                )
+        return self.exp(e)
 
     def _call(self, e: s.Call) -> r.Exp:
         name, scope = e.name, self.scope
@@ -356,7 +367,7 @@ class StatementResolver:
                 notes=[Note("first here", self.ranged[c.name])] if c.name in self.ranged else (),
                 help="rename one of them",
             )
-        lo, hi = self.exp(c.lo), self.exp(c.hi)
+        lo, hi = self._bound(c.lo), self._bound(c.hi)
         for bound, at in ((lo, c.lo.span), (hi, c.hi.span)):
             self._check_bound(bound, at, "a range")
         self.ranged[c.name] = c.name_span
@@ -365,7 +376,7 @@ class StatementResolver:
 
     def bound(self, e: s.Exp, what: str) -> r.Exp:
         """A bound outside of any statement, which sizes, integer scalars and loops around it may enter."""
-        value = self.exp(e)
+        value = self._bound(e)
         self._check_bound(value, e.span, what)
         return value
 

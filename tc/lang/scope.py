@@ -40,6 +40,11 @@ class Scope:
         return {*self.tensors, *self.later, *self.defs, *BUILTINS}
 
 
+def size_from_parameter(name: str) -> str:
+    """Help for a size that no parameter has."""
+    return f"sizes are those of the parameters: pass it, int {name}, and give the range, where v in 0:{name}"
+
+
 def reject_builtin(name: str, span: Span, what: str) -> None:
     """A name that a def introduces must not be a built-in's or a type's."""
     kind = "a built-in function" if find(name) is not None else "a type" if name in SPELLINGS else None

@@ -441,7 +441,7 @@ class _Typer:
             return _to(e, dtype)
         match e:
             case r.Const():
-                return typed_literal(e, dtype)
+                return typed_literal(e, dtype, where)
             case r.Imaginary():
                 return z.literal(e, dtype)
             case r.If():

@@ -392,14 +392,14 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
                     help=f"'{first.tensor}' is read outside its range in dimension {first.dim}",
                 )
             reason = f"{_access_text(first)} would be out of bounds"
-            preconditions.append(Precondition(v.condition, reason, first.span, v.shown))
+            preconditions.append(Precondition(v.condition, reason, first.span, v.shown, _remedy(first)))
         elif v.status == "unprovable":
             for o in found:
                 if o.condition is None or (checks and not o.necessary):
                     dynamic.add((o.site, o.dim))
                 else:
                     reason = f"{_access_text(o)} would be out of bounds"
-                    preconditions.append(Precondition(o.condition, reason, o.span, o.shown))
+                    preconditions.append(Precondition(o.condition, reason, o.span, o.shown, _remedy(o)))
     preconditions += _not_wrapping(everywhere, frozenset(left))
     allowed = tuple(dict.fromkeys(preconditions))
     with isl_context():
@@ -432,6 +432,16 @@ def unforeseen(built: Built) -> tuple[str, ...]:
     checked = {(e.site, d) for e in values if isinstance(e, x.Call) for d in e.checked}
     found = (o for o in built.ranges.obligations if not o.data_dependent and (o.site, o.dim) in checked)
     return tuple(dict.fromkeys(map(_access_text, found)))
+
+
+def _remedy(o: Obligation) -> str:
+    """How else an access that may leave its tensor could be written."""
+    access = _access_text(o)
+    if not access.startswith(f"{o.tensor}("):
+        return ""
+    return (
+        f"narrow a range behind where, or name what lies outside, {o.tensor}[zero]{access[len(o.tensor) :]}"
+    )
 
 
 def _access_text(o: Obligation) -> str:

@@ -227,7 +227,8 @@ class Signature:
                     f"{output.name} is read before it is defined, pass it as out=…",
                     output.span,
                     code="TC0506",
-                    help=f"{self.entry}(…, out={self._out_form()}) with the values to start from",
+                    help=f"{self.entry}(…, out={self._out_form()}) with the values to start from; or define "
+                    "the elements that are read first by a statement of their own",
                 )
         return buffers
 

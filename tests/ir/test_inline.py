@@ -75,7 +75,7 @@ def test_spellings_of_a_flux_limiter_become_one_statement() -> None:
         source = head + (named if "a" in differences[0] else "")
         for n, e, at in zip("xy", differences, ("i+1,j,k", "i,j+1,k"), strict=True):
             source += flux.format(n=n, e=e, at=at)
-        kernel = tc.compile(source + tail, "cpu")
+        kernel = tc.compile(source + tail, "cpu", options=tc.Options(machine=SLOW))
         x = np.random.default_rng(0).integers(-3, 4, (9, 10, 12)).astype(np.float32)
         assert np.array_equal(kernel(x, 0.5), interpreted(source + tail, x, 0.5)[0])
         loops = kernel.inspect("loops", I=132, J=132, K=96)

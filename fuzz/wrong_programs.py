@@ -420,6 +420,32 @@ WRONG_PROGRAMS = (
         ),
     ),
     Miscompilation(
+        "of several factors of a prefix the first is left",
+        "prefix_factors.multiply_after",
+        "for e in found.factors:",
+        "for e in found.factors[:1]:",
+        (
+            on(
+                "equivalence",
+                "def f(float(N) x, float(N) w, float(N) v) -> (y) { y(d) +=! x(k) * w(d) * v(d) where k <= d }",
+                N=300,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "sums of nothing are multiplied by what is no number",
+        "prefix_factors._Split.conditions",
+        "return (*p.of_results, simplify(some, exact=True))",
+        "return p.of_results",
+        (
+            on(
+                "equivalence",
+                "def f(float(N) x) -> (y) { y(d) +=! x(k) * (d == 0 ? inf : 2) where k < d, d in 0:N }",
+                N=300,
+            ),
+        ),
+    ),
+    Miscompilation(
         "a sum that starts from another number is divided with it",
         "reductions.neutral_start",
         "found != nothing",

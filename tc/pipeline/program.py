@@ -7,8 +7,9 @@
     time_tiles   several iterations of a sequential loop run on some rows, then on the next ones
     restrict     conditions of reductions become conditions of their domains
     phases       reductions over residues, as those of strides, become one for each residue
-    prefixes     long prefix reductions become sums of chunks and of what is left
     divisors     a sum of quotients with one divisor is divided once
+    factors      a sum that is a prefix without its factors is multiplied by them once
+    prefixes     long prefix reductions become sums of chunks and of what is left
     zero_points  products of narrow integers less zero points become products, corrected by sums
     inline       a temporary is computed where it is read
     materialize  an operand that many instances compute is computed once
@@ -53,6 +54,7 @@ from tc.transforms.program import (
     materialize,
     phases,
     planes,
+    prefix_factors,
     prefixes,
     zero_points,
 )
@@ -95,8 +97,8 @@ class ProgramState:
     that it lost and gained, `planes` those whose parts are apart, `contracted` those of one iteration,
     `early` and `delayed` the tensors that are summed before and updated after blocks of iterations,
     `time_tiled` the loops in tiles, `prefixes` the tensors whose prefix reductions are done in chunks,
-    `phases` those whose reductions are apart for each residue, `divided` and `expanded` those whose sums
-    lost divisors and zero points.
+    `phases` those whose reductions are apart for each residue, `divided`, `multiplied` and `expanded` those
+    whose sums lost divisors, factors and zero points.
     """
 
     program: Program
@@ -112,6 +114,7 @@ class ProgramState:
     prefixes: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
     divided: tuple[str, ...] = ()
+    multiplied: tuple[str, ...] = ()
     expanded: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
 
@@ -127,6 +130,7 @@ class ProgramState:
             ("a reduction for each residue", self.phases),
             ("prefix reductions in chunks", self.prefixes),
             ("divided after the sum, which rounds otherwise", self.divided),
+            ("multiplied or divided after the sum, to be a prefix", self.multiplied),
             ("zero points after the sum", self.expanded),
             ("computed where they are read", self.inlined),
             ("computed once, before they are read", self.operands),
@@ -137,7 +141,10 @@ class ProgramState:
     @property
     def notes(self) -> tuple[str, ...]:
         """What results may differ by from the statements as they are written, besides the order of sums."""
-        return tuple(f"{n} is divided after its sum, which rounds once" for n in dict.fromkeys(self.divided))
+        divided = (f"{n} is divided after its sum, which rounds once" for n in dict.fromkeys(self.divided))
+        how = "is multiplied or divided after its sum, which rounds once"
+        multiplied = (f"{n} {how}" for n in dict.fromkeys(self.multiplied))
+        return (*divided, *multiplied)
 
 
 P = TypeVar("P", bound=ProgramState)
@@ -209,6 +216,16 @@ def _prefixes(state: P) -> P:
 def _divisors(state: P) -> P:
     program, names = divisors.divide_after(state.program)
     return replace(state, program=program, divided=names)
+
+
+def _factors(state: P) -> P:
+    if state.policy.prefix is None:
+        return state
+    constant = state.policy.constant_temporaries
+    program, names = prefix_factors.multiply_after(
+        state.program, state.policy.prefix, state.typical, constant
+    )
+    return replace(state, program=program, multiplied=names)
 
 
 def _zero_points(state: P) -> P:
@@ -328,6 +345,12 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             "divide a sum once in place of each summand",
             "tc/transforms/program/divisors.py",
             _divisors,
+        ),
+        _judged(
+            "factors",
+            "multiply a sum once that is a prefix without its factors",
+            "tc/transforms/program/prefix_factors.py",
+            _factors,
         ),
         _judged(
             "prefixes",

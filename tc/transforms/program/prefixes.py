@@ -58,17 +58,30 @@ def in_chunks(
     while True:
         for stage in program.stages:
             prefix = prefix_of(program, stage)
-            if prefix is None or (constant and not stage.domain.constant):
-                continue
-            w = width(accumulator(program.func(stage.func).dtype, stage.value.dtype))
-            results = [v for v in stage.domain.vars if v.name in prefix.along]
-            extents = [evaluate(v.range.extent, typical) for v in (prefix.var, *results)]
-            if min(extents) > _CHUNKS * w:
+            if prefix is not None and is_long(program, stage, prefix, width, typical, constant):
                 break
         else:
             return program, tuple(dict.fromkeys(n for n in names if n in buffers))
         names.append(program.func_buffers[stage.func])
+        w = width(accumulator(program.func(stage.func).dtype, stage.value.dtype))
         program = _Rewriter(program, stage, prefix, w).program()
+
+
+def is_long(
+    program: Program,
+    stage: Stage,
+    prefix: Prefix,
+    width: Callable[[DType], int],
+    typical: Mapping[str, int],
+    constant: bool,
+) -> bool:
+    """Whether a prefix reduction has more than a few chunks of `width` points at the `typical` sizes; with
+    `constant` only where its sizes are constant."""
+    if constant and not stage.domain.constant:
+        return False
+    w = width(accumulator(program.func(stage.func).dtype, stage.value.dtype))
+    results = [v for v in stage.domain.vars if v.name in prefix.along]
+    return min(evaluate(v.range.extent, typical) for v in (prefix.var, *results)) > _CHUNKS * w
 
 
 @dataclass(frozen=True, slots=True)

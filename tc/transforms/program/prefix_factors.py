@@ -1,0 +1,109 @@
+"""Factors and divisors that keep a sum from being a prefix: `y(d) += x(k) * w(d) where k <= d` sums `x(k)`.
+
+The sum is multiplied by `w(d)` behind it, where it has instances: one without instances is 0, whatever `w(d)`
+is.  Integers wrap, so that the result is the same.  A sum of floating numbers is rounded once where each
+product was rounded, as if it was summed in another order.  Other sums keep their factors, which cost nothing
+beside the additions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+from tc.dtypes import DType, accumulator
+from tc.ir.expr import GE, LE, Call, Div, Expr, IntImm, Mul, Sub, variables
+from tc.ir.program import Domain, Program, Stage, fresh
+from tc.ir.simplify import simplify
+from tc.transforms.program.prefix_forms import Prefix, prefix_of
+from tc.transforms.program.prefixes import is_long
+from tc.transforms.program.reductions import loop_invariant, neutral_start
+
+
+@dataclass(frozen=True, slots=True)
+class _Split:
+    """The stage of a sum without some factors and divisors, as which it is a prefix."""
+
+    stage: Stage
+    prefix: Prefix
+    factors: tuple[Expr, ...]
+    divisors: tuple[Expr, ...]
+
+    @property
+    def conditions(self) -> tuple[Expr, ...]:
+        """Where the sum has instances."""
+        p = self.prefix
+        last = simplify(Sub(p.var.range.end, IntImm(1)), exact=True)
+        some = LE(p.bound, last) if p.suffix else GE(p.bound, p.var.range.min)
+        return (*p.of_results, simplify(some, exact=True))
+
+
+def multiply_after(
+    program: Program, width: Callable[[DType], int], typical: Mapping[str, int], constant: bool = False
+) -> tuple[Program, tuple[str, ...]]:
+    """`program` with the factors and divisors of long sums behind them, where the sums are prefixes then; and
+    the tensors whose sums these are.  The arguments are those of `in_chunks`."""
+    stages: list[Stage] = []
+    names = {s.name for s in program.stages}
+    changed: list[str] = []
+    for s in program.stages:
+        found = _split(program, s)
+        if found is None or not is_long(program, found.stage, found.prefix, width, typical, constant):
+            stages.append(s)
+            continue
+        changed.append(program.func_buffers[s.func])
+        name = fresh(f"{s.name}f", names)
+        names.add(name)
+        result: Expr = Call(s.func, s.args, s.value.dtype, "func")
+        for e in found.factors:
+            result = Mul(result, e)
+        for e in found.divisors:
+            result = Div(result, e)
+        pure = tuple(v for v in s.domain.vars if v.kind == "pure")
+        stages.append(found.stage)
+        stages.append(replace(s, name=name, op=None, value=result, domain=Domain(pure, found.conditions)))
+    return (replace(program, stages=tuple(stages)) if changed else program), tuple(changed)
+
+
+def _split(program: Program, s: Stage) -> _Split | None:
+    """A sum as a prefix, if only factors and divisors keep it from being one."""
+    if s.op != "+" or s.loops or prefix_of(program, s) is not None or neutral_start(program, s) is None:
+        return None
+    func, t = program.func(s.func), s.value.dtype
+    if t.is_bool or t.is_complex or func.dtype != t or accumulator(func.dtype, t) != t:
+        return None
+    invariant = loop_invariant(program, s)
+    pure = {v.name for v in s.domain.vars if v.kind == "pure"}
+    value, factors, divisors = _without(s.value, lambda e: invariant(e) and bool(variables(e) & pure))
+    if not (factors or divisors) or (divisors and not t.is_float):
+        return None
+    stage = replace(s, value=value)
+    prefix = prefix_of(program, stage)
+    if prefix is None or prefix.of_values:
+        return None
+    inner = [v.range.extent for v in prefix.inner]
+    if not all(isinstance(e, IntImm) and e.value > 0 for e in inner):
+        return None
+    return _Split(stage, prefix, tuple(factors), tuple(divisors))
+
+
+def _without(e: Expr, moves: Callable[[Expr], bool]) -> tuple[Expr, list[Expr], list[Expr]]:
+    """A product without the factors and divisors that move, and these."""
+    match e:
+        case Mul() if moves(e.a):
+            value, factors, divisors = _without(e.b, moves)
+            return value, [e.a, *factors], divisors
+        case Mul() if moves(e.b):
+            value, factors, divisors = _without(e.a, moves)
+            return value, [*factors, e.b], divisors
+        case Mul():
+            a, factors, divisors = _without(e.a, moves)
+            b, more, others = _without(e.b, moves)
+            return Mul(a, b), [*factors, *more], [*divisors, *others]
+        case Div():
+            value, factors, divisors = _without(e.a, moves)
+            if moves(e.b):
+                return value, factors, [*divisors, e.b]
+            return Div(value, e.b), factors, divisors
+        case _:
+            return e, [], []

@@ -452,12 +452,15 @@ def all_options(
 
 
 def fitting(options: Mapping[str, Any], front: Front) -> dict[str, Any]:
-    """The options with tiles of as many loops as a statement has, and an order of these: more are refused."""
+    """The options with tiles of as many loops as a statement has, lanes along one and an order of these: more
+    are refused."""
     most = front.checked.loops
     cut = {n: options[n][:most] for n in ("tile", "register_tile") if n in options}
     if "order" in options:
         cut["order"] = tuple(n for n in options["order"] if n < most)
-    return {n: v for n, v in {**options, **cut}.items() if v or n not in cut}
+    lanes = options.get("vector", 0)
+    left = {n: v for n, v in options.items() if n != "vector" or lanes < most}
+    return {n: v for n, v in {**left, **cut}.items() if v or n not in cut}
 
 
 def cpu_options(isas: tuple[str, ...]) -> st.SearchStrategy[dict[str, Any]]:

@@ -420,10 +420,38 @@ WRONG_PROGRAMS = (
         ),
     ),
     Miscompilation(
+        "a row of prefixes without their own value has it",
+        "column_prefixes._loop",
+        "exclusive = p.offset != 0",
+        "exclusive = False",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,M) x) -> (y) { y(d,m) +=! x(k,m) where k < d, d in 0:N, k in 0:N }",
+                N=9,
+                M=40,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "suffixes down columns begin in the first row",
+        "column_prefixes._loop",
+        "Sub(d.range.end, ONE) if p.suffix else d.range.min",
+        "d.range.min",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,M) x) -> (y) { y(d,m) +=! x(k,m) where k >= d, d in 0:N, k in 0:N }",
+                N=9,
+                M=40,
+            ),
+        ),
+    ),
+    Miscompilation(
         "of several factors of a prefix the first is left",
-        "prefix_factors.multiply_after",
-        "for e in found.factors:",
-        "for e in found.factors[:1]:",
+        "prefix_factors.Split.scaled",
+        "for e in self.factors:",
+        "for e in self.factors[:1]:",
         (
             on(
                 "equivalence",
@@ -434,7 +462,7 @@ WRONG_PROGRAMS = (
     ),
     Miscompilation(
         "sums of nothing are multiplied by what is no number",
-        "prefix_factors._Split.conditions",
+        "prefix_factors.Split.conditions",
         "return (*p.of_results, simplify(some, exact=True))",
         "return p.of_results",
         (

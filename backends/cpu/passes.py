@@ -15,6 +15,7 @@ from tc.pipeline.pass_manager import Pass, PassList, Search
 from tc.pipeline.polyhedra import require_specialized, scop_pass
 from tc.pipeline.polyhedra import show as show_polyhedra
 from tc.pipeline.program import (
+    column_prefixes_pass,
     contract_pass,
     delay_pass,
     early_sums_pass,
@@ -304,6 +305,7 @@ _CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
 PASSES = PassList[CpuState](
     "cpu",
     (
+        column_prefixes_pass(CpuState),
         planes_pass(CpuState),
         contract_pass(CpuState),
         early_sums_pass(CpuState),

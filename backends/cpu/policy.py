@@ -17,6 +17,7 @@ from tc.poly.early_sums import Sum
 from tc.poly.fusion.fusion import Counts, FusionPolicy, Group, Proposal
 from tc.poly.scop import Access, Scop
 from tc.poly.time_tiles import Choice, RowStage, Skewed, TimeTile, Worth, moves
+from tc.transforms.program.column_prefixes import Columns
 from tc.transforms.program.columns import Column
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
@@ -36,6 +37,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         recompute(machine),
         store(machine),
         prefix_chunk(machine),
+        prefix_rows(machine),
         column=column(machine),
         phases=True,
         early=early(machine),
@@ -205,6 +207,12 @@ def prefix_chunk(machine: Machine) -> Callable[[DType], int]:
     """The points of a chunk of a prefix reduction (`tc.transforms.program.prefixes`): the lanes of a vector,
     which then has the results of one chunk."""
     return lambda t: machine.isa.lanes(t.itemsize)
+
+
+def prefix_rows(machine: Machine) -> Callable[[Columns], bool]:
+    """Whether a prefix reduction goes from row to row (`tc.transforms.program.column_prefixes`): where a row
+    fills a vector."""
+    return lambda found: found.width >= machine.isa.vector_bytes
 
 
 # ---- long reductions

@@ -102,14 +102,14 @@ def _of_parts(state: CpuState) -> LoweredKernel:
     return LoweredKernel(
         state.nest,
         "".join(m.schedule for m in made),
-        "".join(m.explained for m in made),
+        state.transformations_text + "".join(m.explained for m in made),
         state.text,
         state.program.instances,
         state.private,
         {s: n for m in made for s, n in m.vectors.items()},
         {s: n for m in made for s, n in m.cycles.items()},
         tuple(dict.fromkeys(n for m in made for n in m.notices)),
-        state.notes,
+        tuple(dict.fromkeys((*state.notes, *(n for m in made for n in m.notes)))),
         any(m.functions for m in made),
     )
 

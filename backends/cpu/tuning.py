@@ -10,6 +10,7 @@ from tc.poly import tile_plan
 from tc.poly.context import isl_context
 from tc.poly.fusion import fusion
 from tc.poly.tile_plan import Nest, Region
+from tc.transforms.program.column_prefixes import into_loops
 
 from . import policy
 from .passes import prepared
@@ -23,7 +24,7 @@ def candidates(
 ) -> tuple[tuple[Options, float], ...]:
     """The best tilings of the nest that costs most, by the model, as these options with others, and predicted
     cycles."""
-    if program.composite:
+    if _has_loops(program, options, machine):
         return ()
     state, regions = _regions(program, options, machine)
     with isl_context():
@@ -32,7 +33,7 @@ def candidates(
 
 def loops(program: Program, options: Options, machine: Machine) -> tuple[int, ...]:
     """The extents of the loops of the nest with most points, which the option `tile` is about."""
-    if program.composite:
+    if _has_loops(program, options, machine):
         return ()
     _, regions = _regions(program, options, machine)
     nests = [n for r in regions for n in r.nests]
@@ -42,7 +43,7 @@ def loops(program: Program, options: Options, machine: Machine) -> tuple[int, ..
 
 def predict(program: Program, options: Options, machine: Machine) -> float | None:
     """Predicted cycles of all nests; None for a program with sequential loops."""
-    if program.composite:
+    if _has_loops(program, options, machine):
         return None
     state, regions = _regions(program, options, machine)
     with isl_context():
@@ -64,6 +65,12 @@ def limits(machine: Machine) -> dict[str, Any]:
         "l3": machine.l3,
         "vector_bytes": machine.isa.vector_bytes,
     }
+
+
+def _has_loops(program: Program, options: Options, machine: Machine) -> bool:
+    """Whether a program has sequential loops or scatters, or is compiled with such."""
+    rows = policy.program_policy(machine, options).prefix_rows
+    return program.composite or (rows is not None and bool(into_loops(program, rows).names))
 
 
 def _regions(program: Program, options: Options, machine: Machine) -> tuple[CpuState, tuple[Region, ...]]:

@@ -1,5 +1,6 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
+    column_prefixes  prefix reductions down columns become sequential loops
     planes       the parts of complex temporaries lie in rows of their own
     contract     temporaries of one iteration of a sequential loop have no dimension for it
     early_sums   of sums in a block of iterations, what is known before it is summed there
@@ -18,10 +19,10 @@
     collapse     dimensions that always go together become one
     interchange  the loops of a reduction get the order of what they read
 
-The order matters.  `planes`, `contract`, `early_sums`, `delay` and `time_tiles` see a program with its
-sequential loops, all others the straight-line parts of it.  Of these `restrict` comes first: it turns
-guarded operands into plain ones, which the next two judge.  `inline` precedes `materialize`, which may store
-again what several inlined values share.  `conditions` follows what moves values into other domains.
+The order matters.  `column_prefixes`, `planes`, `contract`, `early_sums`, `delay` and `time_tiles` see a
+program with its sequential loops, all others the straight-line parts of it.  Of these `restrict` comes first:
+it turns guarded operands into plain ones, which the next two judge.  `inline` precedes `materialize`, which
+may store again what several inlined values share.  `conditions` follows what moves values into other domains.
 `collapse` merges dimensions that no condition tells apart, and needs the loops of the source in their
 order, so `interchange` follows it.  Long reductions are split afterwards (`tc.transforms.program.rfactor`):
 the cpu backend does it once, GPUs try several ways.
@@ -45,6 +46,7 @@ from tc.pipeline.pass_manager import Pass
 from tc.poly import conditions, delayed_updates, early_sums, time_tiles
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
+    column_prefixes,
     columns,
     contract,
     divisors,
@@ -66,7 +68,8 @@ class ProgramPolicy:
 
     `recompute` says whether to compute a temporary where it is read, `store` whether to compute an operand
     once, before it is read; without them there is no `inline` and no `materialize`.  `prefix` has the points
-    of a chunk of a prefix reduction, for values of a type; without it these stay.  With `phases` reductions
+    of a chunk of a prefix reduction, for values of a type; without it these stay.  `prefix_rows` says which
+    of them go from row to row.  With `phases` reductions
     over residues are split.  `interchange`: reductions are reordered always, or only where operands were
     materialized, which are then read as they lie.
     `delay` has the iterations of a block after which an update is summed, 0 for none, `early` those of a
@@ -78,6 +81,7 @@ class ProgramPolicy:
     recompute: Callable[[Program, inline.Inlined], bool] | None
     store: Callable[[Program, materialize.Operand], bool] | None
     prefix: Callable[[DType], int] | None = None
+    prefix_rows: Callable[[column_prefixes.Columns], bool] | None = None
     phases: bool = False
     column: Callable[[columns.Column], bool] | None = None
     collapse: bool = True
@@ -94,7 +98,8 @@ class ProgramState:
     """A program on its way through these passes.
 
     `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
-    that it lost and gained, `planes` those whose parts are apart, `contracted` those of one iteration,
+    that it lost and gained, `by_rows` those whose prefix reductions go from row to row, `planes` those whose
+    parts are apart, `contracted` those of one iteration,
     `early` and `delayed` the tensors that are summed before and updated after blocks of iterations,
     `time_tiled` the loops in tiles, `prefixes` the tensors whose prefix reductions are done in chunks,
     `phases` those whose reductions are apart for each residue, `divided`, `multiplied` and `expanded` those
@@ -106,6 +111,7 @@ class ProgramState:
     typical: Mapping[str, int]
     inlined: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
+    by_rows: tuple[str, ...] = ()
     planes: tuple[str, ...] = ()
     contracted: tuple[str, ...] = ()
     early: tuple[str, ...] = ()
@@ -122,6 +128,7 @@ class ProgramState:
     def transformations_text(self) -> str:
         """A line for each kind of transformation that changed the program."""
         lines = (
+            ("prefix reductions from row to row", self.by_rows),
             ("complex, with a row of each part", self.planes),
             ("for one iteration alone", self.contracted),
             ("summed before blocks of iterations", self.early),
@@ -161,6 +168,13 @@ def same_program(before: ProgramState, after: ProgramState) -> str:
         return ""
     oracles = (verify.program(after.program), equivalence.same_results(before.program, after.program))
     return ", ".join(o for o in oracles if o)
+
+
+def _column_prefixes(state: P) -> P:
+    if state.policy.prefix_rows is None:
+        return state
+    found = column_prefixes.into_loops(state.program, state.policy.prefix_rows)
+    return replace(state, program=found.program, by_rows=found.names, multiplied=found.multiplied)
 
 
 def _planes(state: P) -> P:
@@ -225,7 +239,7 @@ def _factors(state: P) -> P:
     program, names = prefix_factors.multiply_after(
         state.program, state.policy.prefix, state.typical, constant
     )
-    return replace(state, program=program, multiplied=names)
+    return replace(state, program=program, multiplied=(*state.multiplied, *names))
 
 
 def _zero_points(state: P) -> P:
@@ -272,6 +286,16 @@ def _interchange(state: P) -> P:
 
 def _judged(name: str, does: str, file: str, run: Callable[[P], P]) -> Pass[P]:
     return Pass(name, does, file, run, show, same_program)
+
+
+def column_prefixes_pass(kind: type[P]) -> Pass[P]:
+    """The pass over a program, before its sequential loops are told apart from its straight-line parts."""
+    return _judged(
+        "column_prefixes",
+        "make prefix reductions down columns sequential loops",
+        "tc/transforms/program/column_prefixes.py",
+        _column_prefixes,
+    )
 
 
 def planes_pass(kind: type[P]) -> Pass[P]:

@@ -21,7 +21,7 @@ from tc.transforms.program.reductions import loop_invariant, neutral_start
 
 
 @dataclass(frozen=True, slots=True)
-class _Split:
+class Split:
     """The stage of a sum without some factors and divisors, as which it is a prefix."""
 
     stage: Stage
@@ -37,6 +37,17 @@ class _Split:
         some = LE(p.bound, last) if p.suffix else GE(p.bound, p.var.range.min)
         return (*p.of_results, simplify(some, exact=True))
 
+    def scaled(self, name: str) -> Stage:
+        """The stage of a name that multiplies and divides the sums."""
+        s = self.stage
+        result: Expr = Call(s.func, s.args, s.value.dtype, "func")
+        for e in self.factors:
+            result = Mul(result, e)
+        for e in self.divisors:
+            result = Div(result, e)
+        pure = tuple(v for v in s.domain.vars if v.kind == "pure")
+        return replace(s, name=name, op=None, value=result, domain=Domain(pure, self.conditions))
+
 
 def multiply_after(
     program: Program, width: Callable[[DType], int], typical: Mapping[str, int], constant: bool = False
@@ -47,25 +58,18 @@ def multiply_after(
     names = {s.name for s in program.stages}
     changed: list[str] = []
     for s in program.stages:
-        found = _split(program, s)
+        found = split(program, s)
         if found is None or not is_long(program, found.stage, found.prefix, width, typical, constant):
             stages.append(s)
             continue
         changed.append(program.func_buffers[s.func])
         name = fresh(f"{s.name}f", names)
         names.add(name)
-        result: Expr = Call(s.func, s.args, s.value.dtype, "func")
-        for e in found.factors:
-            result = Mul(result, e)
-        for e in found.divisors:
-            result = Div(result, e)
-        pure = tuple(v for v in s.domain.vars if v.kind == "pure")
-        stages.append(found.stage)
-        stages.append(replace(s, name=name, op=None, value=result, domain=Domain(pure, found.conditions)))
+        stages += found.stage, found.scaled(name)
     return (replace(program, stages=tuple(stages)) if changed else program), tuple(changed)
 
 
-def _split(program: Program, s: Stage) -> _Split | None:
+def split(program: Program, s: Stage) -> Split | None:
     """A sum as a prefix, if only factors and divisors keep it from being one."""
     if s.op != "+" or s.loops or prefix_of(program, s) is not None or neutral_start(program, s) is None:
         return None
@@ -84,7 +88,7 @@ def _split(program: Program, s: Stage) -> _Split | None:
     inner = [v.range.extent for v in prefix.inner]
     if not all(isinstance(e, IntImm) and e.value > 0 for e in inner):
         return None
-    return _Split(stage, prefix, tuple(factors), tuple(divisors))
+    return Split(stage, prefix, tuple(factors), tuple(divisors))
 
 
 def _without(e: Expr, moves: Callable[[Expr], bool]) -> tuple[Expr, list[Expr], list[Expr]]:

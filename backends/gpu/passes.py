@@ -241,7 +241,7 @@ def with_loops(
 
     return Search(
         "segments",
-        "the straight-line parts of a program, put into its sequential loops",
+        "compile each straight-line part of a program, and put sequential loops around them",
         "tc/poly/composition.py",
         passes,
         run,
@@ -253,7 +253,7 @@ def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
     return (
         Search(
             "parts",
-            "programs with long reductions split in several ways, until one is near the bound of memory",
+            "try several splits of long reductions, until one is near the limit of memory",
             "backends/gpu/policy.py",
             (
                 Pass(
@@ -277,7 +277,7 @@ def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
         ),
         Pass(
             "schedule",
-            "the schedule tree of the loops that were fused",
+            "build the schedule tree of the fused loops",
             "tc/poly/schedule.py",
             _schedule,
             lambda s: s.tree,
@@ -285,7 +285,7 @@ def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
         ),
         Pass(
             "assemble",
-            "launches and storage: the loop nest",
+            "put launches and storage together: the loop nest",
             "tc/poly/loop_nest.py",
             assembled,
             lambda s: nest_text(s.nest),
@@ -309,7 +309,7 @@ def unmapped(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
         *identity_passes(kind),
         Pass(
             "assemble",
-            "one launch of one thread",
+            "make one launch of one thread",
             "tc/poly/loop_nest.py",
             _launch,
             lambda s: nest_text(s.nest),
@@ -336,7 +336,7 @@ def scatters(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
         *identity_passes(kind),
         Pass(
             "assemble",
-            "a launch for each scatter, with threads over what no two of its instances share",
+            "make a launch for each scatter, with threads over a loop whose iterations share no elements",
             "backends/gpu/scatter.py",
             _scatters,
             lambda s: nest_text(s.nest),

@@ -200,24 +200,24 @@ def _written(write: Callable[[str], None]) -> bytes:
 PASSES = PassList[HalideState](
     "halide",
     (
-        Pass("funcs", "the program as Halide's Funcs", "tc/halide/funcs.py", _funcs),
+        Pass("funcs", "build Halide's Funcs from the program", "tc/halide/funcs.py", _funcs),
         Pass(
             "autoschedule",
-            "what an autoscheduler chooses, if one is asked",
+            "schedule by an autoscheduler of Halide, if an option names one",
             "backends/halide/autoschedule.py",
             _schedule,
             lambda s: s.schedule,
         ),
         Pass(
             "emit",
-            "Halide's lowering and code generation, to an object file",
+            "lower and generate code by Halide, to an object file",
             "backends/halide/glue.py",
             _emit,
             _statements,
         ),
         Pass(
             "link",
-            "object file to machine code in this process",
+            "link the object file into this process",
             "backends/halide/linker.py",
             _link,
             lambda s: s.compiled.artifact("asm"),

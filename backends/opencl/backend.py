@@ -51,8 +51,13 @@ def _machine(state: OpenclState) -> OpenclState:
 
 
 _CODE: tuple[Pass[OpenclState] | Search[OpenclState], ...] = (
-    Pass("code", "loop nest to OpenCL C", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
-    Pass("machine", "OpenCL C to kernels, by the device's compiler", "backends/opencl/device.py", _machine),
+    Pass("code", "emit OpenCL C", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
+    Pass(
+        "machine",
+        "compile OpenCL C to kernels, by the device's compiler",
+        "backends/opencl/device.py",
+        _machine,
+    ),
 )
 _MAPPED = (*program_passes(OpenclState), *mapping(OpenclState))
 PASSES = PassList[OpenclState](

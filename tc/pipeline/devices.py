@@ -1,4 +1,4 @@
-"""What a backend tells of its devices, so that arrays that are there can be arguments of a call."""
+"""The protocols of a backend with devices, whose kernels take arrays in the memory of these."""
 
 from __future__ import annotations
 

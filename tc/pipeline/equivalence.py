@@ -1,5 +1,5 @@
-"""The oracle of passes over programs, and of those over whole loop nests: what is before and what is after
-compute the same.
+"""The oracle of passes over programs and over whole loop nests: the program computes the same results before
+and after a pass.
 
 Both programs are compiled as the reference backend does it, statement by statement and without any
 transformation between, and run on the same random data.  Nothing is shared with the passes that are judged.
@@ -45,10 +45,8 @@ Results = tuple[tuple[str, Numbers], ...] | None  # None: a checked subscript wa
 
 
 def same_results(before: Program, after: Program) -> str:
-    """What was compared, for the list of passes; "" where the program did not change.
-
-    Raises InternalError (TC0909) where results differ.
-    """
+    """Runs both programs; returns what was compared, for the list of passes, or "" if the program did not
+    change.  Raises InternalError (TC0909) where results differ."""
     if after is before or after == before:
         return ""
     ran = False
@@ -60,7 +58,7 @@ def same_results(before: Program, after: Program) -> str:
 
 
 def same_loops(program: Program, before: LoopNest, after: LoopNest) -> str:
-    """The same of two nests of a program, which run one statement after the other, without registers."""
+    """The same for two nests of a program, which run their statements in order, without registers."""
     if after is before or after == before:
         return ""
     ran = False

@@ -5,7 +5,7 @@
                                            for n of the part: copy[part, ids[n], d] += x[n, d]
                                          for part: y[s, d] += copy[part, s, d]
 
-How many parts there are depends on sizes alone, so that results are the same whatever threads there are.
+The number of parts depends on sizes alone, so that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from tc.ir.lower import neutral
 from tc.ir.program import Op
 from tc.ir.simplify import simplify
 
-_MOST = 8  # parts
-_WORTH = 8  # updates of an element in each part, from where a copy of the tensor is nothing beside them
+_MOST = 8  # parts, at most
+_WORTH = 8  # updates of an element in each part, on average, that make a copy of the tensor negligible
 LINE = 64  # bytes
 _OPERATIONS: tuple[tuple[type, Op], ...] = ((Add, "+"), (Mul, "*"), (Min, "min"), (Max, "max"))
 
@@ -32,8 +32,8 @@ Vectors = Callable[[str, int, Compute], Stmt]
 def in_copies(
     loops: tuple[For, ...], c: Compute, columns: int, array: Array, offset: Expr, row: Vectors, body: Stmt
 ) -> tuple[Stmt, Array, Expr] | None:
-    """A scatter in parts, the array of copies and the end of that in the workspace; None where it does not
-    pay or is no reduction.
+    """A scatter in parts, the array of copies, and the end of that array in the workspace; None where it does
+    not pay, or the statement is no reduction.
 
     `loops` are around `body`, which updates `columns` elements by the statement `c`; `row` makes a loop along
     the last dimension.
@@ -88,7 +88,7 @@ def in_copies(
 
 
 def _operation(c: Compute) -> Op | None:
-    """How a statement updates its element; None where it does something else."""
+    """The operation by which a statement updates its element; None if it is no update."""
     for kind, op in _OPERATIONS:
         if c.op is None and type(c.value) is kind and _is_own(c.value.a, c):  # type: ignore[union-attr]
             return op

@@ -1,13 +1,13 @@
-"""Temporaries of one iteration: an element for each iteration of a sequential loop, though each uses its own.
+"""Array contraction: temporaries lose dimensions that only tell the iterations of a sequential loop apart.
 
     for t                                  for t
       p(t,j) = d(j) + e(t,j)       →         p(j) = d(j) + e(t,j)
       d(j) = p(t,j) * 2                      d(j) = p(j) * 2
 
-A dimension of a temporary goes where every access to it has the counter of one loop there, or the counter
-plus a number, the same everywhere, and is in that loop: an iteration then finds nothing there but what it
-stored itself (array contraction: Sarkar and Gao, "Optimization of array accesses by collective loop
-transformations", 1991).  What was larger than the caches stays in them.
+A dimension is removed if every access is inside of one loop and has the same subscript there: the loop's
+counter, or the counter plus a constant.  Each iteration then reads only elements that it has written itself
+(Sarkar and Gao, "Optimization of array accesses by collective loop transformations", 1991).  A temporary that
+was larger than the caches then fits them.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ def contract(program: Program) -> tuple[Program, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """The subscripts of an access, with the values of variables that have only one."""
+    """The subscripts of an access, with variables of one value replaced by that value."""
 
     stage: Stage
     args: tuple[Expr, ...]
 
 
 def _single(s: Stage) -> dict[str, Expr]:
-    """The variables of a stage that have one value, as `t` has where the source has it on the left."""
+    """The variables of a stage that have one value, such as a counter `t` on the left of a statement."""
     return {v.name: v.range.min for v in s.domain.vars if v.kind == "pure" and constant(v.range.extent) == 1}
 
 
@@ -49,7 +49,7 @@ def _accesses(program: Program, buffer: str) -> Iterator[_Access]:
 
 
 def _own(program: Program, buffer: str) -> frozenset[int]:
-    """The dimensions of a buffer that only tell iterations of a loop apart."""
+    """The dimensions of a buffer that only tell the iterations of a loop apart."""
     found = list(_accesses(program, buffer))
     if not found or any(_checks(a.stage) for a in found):
         return frozenset()
@@ -57,7 +57,7 @@ def _own(program: Program, buffer: str) -> frozenset[int]:
 
 
 def _checks(s: Stage) -> bool:
-    """Whether a statement may end the call with an error, which names its variables."""
+    """Whether a statement may end the call with an error that names its variables."""
     return bool(s.checked) or any(e.checked for e in s.calls)
 
 
@@ -94,7 +94,7 @@ def _without(program: Program, lost: dict[str, frozenset[int]]) -> Program:
 
     def stage(s: Stage) -> Stage:
         args = kept(s.args, held[s.func])
-        # A variable of the left that is gone from there is no loop any more.
+        # A variable that only the removed subscripts contained has one value, and is no loop any more.
         gone = {v for a in s.args for v in variables(a)} - {v for a in args for v in variables(a)}
         values = {n: e for n, e in _single(s).items() if n in gone}
 

@@ -1,16 +1,16 @@
-"""The parts of complex temporaries, a row of each.
+"""Split format: complex temporaries have a row of real parts and a row of imaginary parts.
 
     a(b,i,p) = x(b,i,p)                    a(b,p,i) = x(b,i,p)
     v(b,i,p) = a(b,i,p) * w(i)      →      v(b,p,i) = a(b,p,i) * w(i)
 
-Complex numbers have their parts side by side in memory, so that lanes along a row would take every other
-element, and statements that choose between the parts would shuffle both.  A temporary is nobody else's: with
-a row of real parts before each row of imaginary ones, lanes lie side by side.  (The layout is the "split
-format" of transforms; Franchetti and Püschel, "Short vector code generation for the discrete Fourier
-transform", 2003, choose between the two in the same way.)
+In parameters and results the two parts of a complex number are adjacent, so lanes along a row take every
+second element, and statements that choose between the parts shuffle both.  The layout of a temporary is free:
+where a row of real parts precedes each row of imaginary parts, lanes are contiguous.  (Franchetti and
+Püschel, "Short vector code generation for the discrete Fourier transform", 2003, choose between the two
+layouts in the same way.)
 
-Temporaries of sums stay as they are: `tc.transforms.program.complex_products` has given products of matrices
-the form that they need.
+Temporaries of sums keep their layout: `tc.transforms.program.complex_products` has already given products of
+matrices the layout that they need.
 """
 
 from __future__ import annotations
@@ -25,7 +25,8 @@ T = TypeVar("T")
 
 
 def separate(program: Program) -> tuple[Program, tuple[str, ...]]:
-    """`program` with the parts of temporaries in rows of their own, and the names of these temporaries."""
+    """`program` with the parts of complex temporaries in separate rows, and the names of these
+    temporaries."""
     held = program.func_buffers
     found = {b.name for b in program.buffers if b.pairs and b.role == "temporary" and len(b.box) > 1}
     for s in program.stages:
@@ -68,17 +69,17 @@ def separate(program: Program) -> tuple[Program, tuple[str, ...]]:
 
 
 def _swapped(items: tuple[T, ...]) -> tuple[T, ...]:
-    """The items of the last two dimensions in the other order."""
+    """The items with the last two exchanged."""
     return (*items[:-2], items[-1], items[-2])
 
 
 def _dimension(d: int, rank: int) -> int:
-    """The place of a dimension after the last two have changed places."""
+    """The number of a dimension after the exchange of the last two."""
     return {rank - 1: rank - 2, rank - 2: rank - 1}.get(d, d)
 
 
 def _reordered(s: Stage) -> Stage:
-    """A stage whose loops have the order of the dimensions that it will write."""
+    """A stage whose loops are in the order of the dimensions that it writes."""
     row, part = s.args[-2:]
     names = list(s.domain.names)
     if not (isinstance(row, Variable) and isinstance(part, Variable)):

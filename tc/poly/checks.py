@@ -1,4 +1,4 @@
-"""What the language asks of a program, decided exactly and for all sizes at once (docs/language.md):
+"""The rules of the language for a program, decided exactly and for all sizes at once (docs/language.md):
 updates in place, elements that nothing defines, accesses out of bounds."""
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Whether a condition follows from others, for all values of its variables, by isl.
 
-Range inference asks it which guarded accesses their guards alone keep in bounds (docs/language.md, "Guards").
+Range inference uses it to find the guarded accesses that their guards alone keep in bounds
+(docs/language.md, "Guards").
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import islpy as isl
 from tc.halide.solve import Term
 from tc.poly.context import GaveUp, given_up_after, isl_context
 
-_OPERATIONS = 20_000  # of isl; guards that take more are not understood
+_OPERATIONS = 20_000  # operations of isl; guards that need more prove nothing
 _LARGEST = 60  # nodes of a term that is written out
 
 

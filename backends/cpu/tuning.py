@@ -1,4 +1,4 @@
-"""What a tuner asks of the cpu backend: candidates, loops, predictions and limits."""
+"""The tuner's interface to the cpu backend: candidates, loops, predictions and limits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a tuner asks of the GPU backends: loops, predictions and limits."""
+"""The tuner's interface to the GPU backends: loops, predictions and limits."""
 
 from __future__ import annotations
 

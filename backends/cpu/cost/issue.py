@@ -114,7 +114,7 @@ class Iteration:
             c = self.candidate
             vector = lane_axis(c.tiles)
             found = cache_lines.line_traffic(self.context, self.phase, c.packs, self.extents, vector)
-            if self.tile.vector is not None:  # what lanes along a reduction read side by side is prefetched
+            if self.tile.vector is not None:  # the contiguous reads of lanes along a reduction are prefetched
                 along = self.tile.vector
                 found = [x for x in found if x.ref.gathered_rows or x.ref.strides.get(along, 0) not in (0, 1)]
             new_lines, stalls = cache_lines.new_line_cycles(found, self.phase, c.tiles, after, machine)
@@ -128,8 +128,8 @@ class Iteration:
         along = self.tile.accumulators if self.tile.vector is not None else 1
         if updates:  # an accumulator is ready for its next update after the latency of the last one
             wait = machine.latency / along if along > 1 else machine.latency + _UPDATE_DELAY
-            # During a short reduction the next tile's is computed, too (not one of single elements:
-            # docs/experiments/zen-4.md).
+            # A short reduction overlaps with that of the next tile, unless it is one of single elements
+            # (docs/experiments/zen-4.md).
             whole = (usage.load_instructions + usage.operations + usage.stores) * count
             each = max(each, wait * min(1.0, whole / _REORDER_WINDOW) if widest > 1 else wait)
         # Loop control of the innermost loop, once for each unrolled iteration.

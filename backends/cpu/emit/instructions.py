@@ -85,7 +85,7 @@ class InstructionEmitter:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """A scope around what is emitted in this context."""
+        """Opens a scope for what is emitted in this context."""
         self.open()
         try:
             yield

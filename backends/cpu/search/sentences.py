@@ -1,4 +1,4 @@
-"""What was chosen for a nest, why, and what the next best would cost, in sentences."""
+"""The choice for a nest in sentences: what was chosen, why, and what the next best candidate would cost."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class _Storage:
     dtype: DType  # of the language; the buffer may hold a wider one
     versions: int = 0
     current: str = ""
-    read: bool = False  # by another tensor since the current version began
+    read: bool = False  # read by another tensor since the current version began
     rounded: str | None = None  # the half output this float32 buffer is rounded into at the end
     defined: bool = field(default=False)
 

@@ -75,7 +75,7 @@ def materialize(
         if stage.init or not (stage.op or stage.args):
             continue
         chosen: dict[Expr, Operand] = {}
-        _choose(program, stage, stage.value, worth, typical, chosen)
+        _Choice(program, stage, worth, typical, chosen).visit(stage.value)
         if chosen:
             program, made, reader = _materialized(program, stage, list(chosen.values()))
             names += (s.func for s in made)
@@ -84,30 +84,32 @@ def materialize(
     return program, tuple(names)
 
 
-def _choose(
-    program: Program,
-    stage: Stage,
-    e: Expr,
-    worth: Callable[[Program, Operand], bool],
-    typical: Mapping[str, int],
-    chosen: dict[Expr, Operand],
-    named: frozenset[str] = frozenset(),
-) -> None:
-    """The largest parts of a value that are worth it, among those that are evaluated unconditionally and
-    contain none of the `named` values.  The value of a `Let` is always evaluated."""
-    if isinstance(e, Call) and e.kind != "intrinsic":
-        return
-    if isinstance(e, Let):
-        _choose(program, stage, e.value, worth, typical, chosen, named)
-        _choose(program, stage, e.body, worth, typical, chosen, named | {e.name})
-        return
-    free = not named or variables(e).isdisjoint(named)
-    found = _operand(program, stage, e, typical) if free else None
-    if found is not None and worth(program, found):
-        chosen[_anywhere(found.value)] = found
-    elif not isinstance(e, IfThenElse):
-        for part in children(e):
-            _choose(program, stage, part, worth, typical, chosen, named)
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The choice of operands in a stage: `chosen` collects them by their values."""
+
+    program: Program
+    stage: Stage
+    worth: Callable[[Program, Operand], bool]
+    typical: Mapping[str, int]
+    chosen: dict[Expr, Operand]
+
+    def visit(self, e: Expr, named: frozenset[str] = frozenset()) -> None:
+        """Choose the largest parts of a value that are worth it, among those that are evaluated
+        unconditionally and contain none of the `named` values.  The value of a `Let` is always evaluated."""
+        if isinstance(e, Call) and e.kind != "intrinsic":
+            return
+        if isinstance(e, Let):
+            self.visit(e.value, named)
+            self.visit(e.body, named | {e.name})
+            return
+        free = not named or variables(e).isdisjoint(named)
+        found = _operand(self.program, self.stage, e, self.typical) if free else None
+        if found is not None and self.worth(self.program, found):
+            self.chosen[_anywhere(found.value)] = found
+        elif not isinstance(e, IfThenElse):
+            for part in children(e):
+                self.visit(part, named)
 
 
 def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]) -> Operand | None:

@@ -78,7 +78,7 @@ class Streams:
             check(self._raw, self._raw.cuMemFree(address))
 
     def _pool(self) -> bool:
-        """Whether the device has pools of memory; theirs is told to keep what is given back."""
+        """Whether the device has memory pools; its default pool is configured to keep freed memory."""
         if self._has_pool is None:
             cu, device = self._raw, self._device_handle
             which = cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED

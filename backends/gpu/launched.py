@@ -1,5 +1,5 @@
-"""Kernels that are launched one after the other, on arrays of the host or of a device: what those that were
-compiled here and those that were compiled before have in common."""
+"""Kernels that are launched one after the other, on arrays of the host or of a device; shared by kernels that
+were compiled in this process and stored ones."""
 
 from __future__ import annotations
 

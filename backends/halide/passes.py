@@ -1,5 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""The passes of the halide backend: Funcs, a schedule by an autoscheduler if one is asked, an object file."""
+"""The passes of the halide backend: Funcs, a schedule by an autoscheduler if an option names one, an object
+file."""
 
 from __future__ import annotations
 
@@ -91,7 +92,7 @@ def _funcs(state: HalideState) -> HalideState:
     target = _target(options, any(size(b) >= 1 << 31 for b in program.buffers))
     ask, notes = options.autoschedule, ()
     if ask is not None and any(size(b) == 0 for b in program.buffers):
-        # Autoschedulers take what they are told of sizes, at least 1, for granted.
+        # Autoschedulers rely on estimated sizes of at least 1.
         ask, notes = None, (f"a tensor is empty: {options.autoschedule} is not asked",)
     lowered = build(program, unscheduled=ask is not None)
     function = f"tc_halide_{next(_numbers)}"

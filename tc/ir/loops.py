@@ -2,7 +2,7 @@
 
     LoopNest : Argument*, Stmt
     Stmt     : Block | For | If | Compute | Promote | Prefetch | Launch | Combine | Sync
-    For      : var from lower to upper (exclusive) by step, of a kind (what a schedule's marks said)
+    For      : var from lower to upper (exclusive) by step, of a kind (from the marks of the schedule)
     Compute  : buffer[subscripts] (op)= value     one instance of a stage
     Promote  : a statement during which elements of some buffers live in registers
     Prefetch : fetches the cache line of an element that will be read soon

@@ -32,8 +32,8 @@ from tc.poly.identity import identity_nest
 MOST_INSTANCES = 1 << 18  # about a millisecond of machine code for each program
 _MOST_BYTES = 32 << 20
 _SIZES = (5, 1, 37)  # of dynamic sizes; several, as tiles and parts leave rests at some of them only
-# Bytes around each array: a wrong program may read or write beyond its arrays, and is to be told from a right
-# one by its results.
+# Bytes around each array: a wrong program may access memory beyond its arrays, and must be recognised by its
+# results.
 _MARGIN = 1 << 20
 # No 0, which would hide a factor; of one sign alone, since extrema that start from 0 hide among both.
 _INDICES = (0, 1)  # of arrays that index others: most extents are larger
@@ -247,11 +247,11 @@ def _in_memory(nest: LoopNest) -> LoopNest:
 
 def _indices(program: Program) -> set[str]:
     """The buffers of which elements are subscripts."""
-    held = program.func_buffers
+    buffer_of = program.func_buffers
     places = [a for s in program.stages for a in s.args]
     places += [a for s in program.stages for e in s.calls for a in e.args]
     found = [e for a in places for e in walk(a) if isinstance(e, Call) and e.kind != "intrinsic"]
-    return {held.get(e.name, e.name) for e in found}
+    return {buffer_of.get(e.name, e.name) for e in found}
 
 
 def _room(content: Bytes) -> Bytes:

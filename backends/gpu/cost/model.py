@@ -202,7 +202,7 @@ def predict(
     l1_capacity = (target.l1 - resident * shared) / resident  # of a block
     loads, stores = requested_bytes(work.accesses, store=False), requested_bytes(work.accesses, store=True)
     missed = traffic.l1_misses(l1_capacity).read
-    # What a block has stored itself is loaded from the L2 cache.
+    # A block loads what it has stored itself from the L2 cache.
     l2_read = {n: min(missed.get(n, b), b) for n, b in loads.items()}
     l2_missed = traffic.l2_misses(target.l2, resident * target.units)
     l2 = sum(l2_read.values()) + sum(stores.values())

@@ -25,7 +25,7 @@ from .schemes import MappingOptions
 _PRUNE_FACTOR = 2.5  # times the best time, from which variants of a scheme are not built
 _MIN_STAGED_SHARE = 0.1  # of all reads, below which staging is not tried
 _LATENCY_SHARE = 0.5  # of the longest bound that latency is, from which double buffering is tried
-_MIN_COALESCED = 0.5  # of all global requests; if fewer are coalesced, the search goes on
+_MIN_COALESCED = 0.5  # of all global requests; if fewer are coalesced, the search continues
 _NEAR_IDEAL = 1.2  # times the ideal time, up to which the search ends
 
 

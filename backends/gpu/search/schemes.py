@@ -1,4 +1,5 @@
-"""How a region may be mapped to blocks and threads: what options ask for, and the schemes that are tried."""
+"""How a region may be mapped to blocks and threads: the options that restrict it, and the schemes that are
+tried."""
 
 from __future__ import annotations
 

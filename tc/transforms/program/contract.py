@@ -23,7 +23,7 @@ from tc.ir.simplify import linear_terms, simplify
 def contract(program: Program) -> tuple[Program, tuple[str, ...]]:
     """`program` without such dimensions, and the temporaries that lost some."""
     lost = {b.name: dims for b in program.buffers if b.role == "temporary" if (dims := _own(program, b.name))}
-    return (_without(program, lost), tuple(lost)) if lost else (program, ())
+    return (_contracted(program, lost), tuple(lost)) if lost else (program, ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +40,11 @@ def _single(s: Stage) -> dict[str, Expr]:
 
 
 def _accesses(program: Program, buffer: str) -> Iterator[_Access]:
-    held = program.func_buffers
+    buffer_of = program.func_buffers
     for s in program.stages:
         values = _single(s)
-        found = [s.args] if held[s.func] == buffer else []
-        found += [e.args for e in s.calls if held.get(e.name, e.name) == buffer]
+        found = [s.args] if buffer_of[s.func] == buffer else []
+        found += [e.args for e in s.calls if buffer_of.get(e.name, e.name) == buffer]
         yield from (_Access(s, tuple(substitute(a, values) for a in args)) for args in found)
 
 
@@ -75,8 +75,8 @@ def _tells_iterations(found: list[_Access], d: int) -> bool:
     return loops[0] is not None and all(x == loops[0] for x in loops)
 
 
-def _without(program: Program, lost: dict[str, frozenset[int]]) -> Program:
-    held = program.func_buffers
+def _contracted(program: Program, lost: dict[str, frozenset[int]]) -> Program:
+    buffer_of = program.func_buffers
 
     def kept(items: tuple[Expr, ...], buffer: str) -> tuple[Expr, ...]:
         dims = lost.get(buffer, frozenset())
@@ -89,11 +89,11 @@ def _without(program: Program, lost: dict[str, frozenset[int]]) -> Program:
     def read(e: Expr) -> Expr:
         e = rebuild(e, read)
         if isinstance(e, Call) and e.kind != "intrinsic":
-            return replace(e, args=kept(e.args, held.get(e.name, e.name)))
+            return replace(e, args=kept(e.args, buffer_of.get(e.name, e.name)))
         return e
 
     def stage(s: Stage) -> Stage:
-        args = kept(s.args, held[s.func])
+        args = kept(s.args, buffer_of[s.func])
         # A variable that only the removed subscripts contained has one value, and is no loop any more.
         gone = {v for a in s.args for v in variables(a)} - {v for a in args for v in variables(a)}
         values = {n: e for n, e in _single(s).items() if n in gone}

@@ -27,18 +27,18 @@ T = TypeVar("T")
 def separate(program: Program) -> tuple[Program, tuple[str, ...]]:
     """`program` with the parts of complex temporaries in separate rows, and the names of these
     temporaries."""
-    held = program.func_buffers
+    buffer_of = program.func_buffers
     found = {b.name for b in program.buffers if b.pairs and b.role == "temporary" and len(b.box) > 1}
     for s in program.stages:
         if any(v.kind == "reduction" for v in s.domain.vars):
-            found -= {held[s.func], *(held.get(e.name, e.name) for e in s.calls)}
+            found -= {buffer_of[s.func], *(buffer_of.get(e.name, e.name) for e in s.calls)}
     if not found:
         return program, ()
     named = tuple(b.name for b in program.buffers if b.name in found)
 
     def read(e: Expr) -> Expr:
         e = rebuild(e, read)
-        if isinstance(e, Call) and e.kind != "intrinsic" and held.get(e.name, e.name) in found:
+        if isinstance(e, Call) and e.kind != "intrinsic" and buffer_of.get(e.name, e.name) in found:
             rank = len(e.args)
             checked = tuple(sorted(_dimension(d, rank) for d in e.checked))
             return replace(e, args=_swapped(e.args), checked=checked)
@@ -48,7 +48,7 @@ def separate(program: Program) -> tuple[Program, tuple[str, ...]]:
         conditions = tuple(map(read, s.domain.conditions))
         s = replace(s, value=read(s.value), args=tuple(map(read, s.args)))
         s = replace(s, domain=Domain(s.domain.vars, conditions))
-        if held[s.func] not in found:
+        if buffer_of[s.func] not in found:
             return s
         checked = tuple((_dimension(d, len(s.args)), site) for d, site in s.checked)
         return replace(_reordered(s), args=_swapped(s.args), checked=checked)
@@ -63,7 +63,7 @@ def separate(program: Program) -> tuple[Program, tuple[str, ...]]:
         stages=tuple(map(stage, program.stages)),
     )
     for s in made.stages:
-        if held[s.func] in found:
+        if buffer_of[s.func] in found:
             made = replace(made, sites=moved_sites(made, s))
     return made, named
 

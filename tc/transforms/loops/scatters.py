@@ -15,7 +15,7 @@ from tc.ir.expr import GE, LT, ZERO, Add, Expr, IntImm, Load, Mul, Sub, UIntImm,
 from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Stmt, statements
 from tc.ir.simplify import linear_terms, simplify
 
-from .scatter_copies import LINE, in_copies
+from .scatter_copies import LINE, Scatter, in_copies
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,8 @@ class _Scatters:
             loop = For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, statement)
             return _vectors(loop, 0, count, statement, lanes)
 
-        made = in_copies(loops, c, columns, self.arrays[c.buffer], self.workspace, row, body)
+        scatter = Scatter(loops, body, c, columns, row)
+        made = in_copies(scatter, self.arrays[c.buffer], self.workspace)
         if made is None:
             return None
         out, copies, self.workspace = made

@@ -74,7 +74,7 @@ def requires(isa: Isa) -> tuple[str, ...]:
 
 
 def _name(isa: Isa) -> str:
-    """The name of an instruction set, with what it has beyond the one of that name."""
+    """The name of an instruction set, with the features that it has in addition."""
     return "+".join((isa.name, *requires(isa)[len(_LEVELS[isa.cpu]) :]))
 
 

@@ -10,7 +10,7 @@ FEW_REGISTERS = 16
 
 @dataclass(frozen=True, slots=True)
 class Isa:
-    """What the code generator may use.
+    """The instructions and registers that the code generator may use.
 
     `vector_bytes` is the width of a vector register, `registers` their number.  `cpu` and `features` are
     LLVM's names; empty features are those of the cpu.  `masks`: masked loads and stores are instructions.

@@ -1,5 +1,5 @@
-"""What the cpu backend decides about transformations: which temporaries are recomputed, which operands are
-stored, which reductions are split, and which statements share loops.  Every decision is one of cost."""
+"""The decisions of the cpu backend on transformations: which temporaries are recomputed, which operands are
+stored, which reductions are split, and which statements share loops.  Every decision compares costs."""
 
 from __future__ import annotations
 

@@ -55,7 +55,7 @@ def predict(program: Program, options: Options, machine: Machine) -> float | Non
 
 
 def limits(machine: Machine) -> dict[str, Any]:
-    """What a choice of options depends on."""
+    """The facts that a choice of options depends on."""
     return {
         "isa": machine.isa.name,
         "cores": machine.cores,

@@ -89,7 +89,7 @@ class Driver(Protocol):
 
     @property
     def package(self) -> str:
-        """What the driver is called by."""
+        """The package by which the driver is called."""
         ...
 
     def entered(self) -> AbstractContextManager[None]:
@@ -164,7 +164,7 @@ class Driver(Protocol):
     # ---- memory in the order of a stream
 
     def allocate_on(self, size: int, stream: int) -> int:
-        """The address of `size` bytes, at least 1, aligned to 256, for what comes later on the stream."""
+        """The address of `size` bytes, at least 1, aligned to 256, for later work on the stream."""
         ...
 
     def free_on(self, address: int, stream: int) -> None:

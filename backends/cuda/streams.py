@@ -18,7 +18,7 @@ _KEPT = (1 << 64) - 1  # bytes that the pool may keep across synchronisations: a
 
 
 def check(cu: Any, found: tuple[Any, ...]) -> Any:
-    """What a call returns besides its status: nothing, one value, or a tuple.  Raises DriverError."""
+    """The outputs of a call besides its status: nothing, one value, or a tuple.  Raises DriverError."""
     status, *values = found
     if status == cu.CUresult.CUDA_SUCCESS:
         return values[0] if len(values) == 1 else tuple(values)

@@ -55,7 +55,7 @@ class Launched:
     interface: Interface
 
     def steps(self) -> tuple[Kernel, ...]:
-        """What is launched, in order."""
+        """The launches, in order."""
         raise NotImplementedError
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:

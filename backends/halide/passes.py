@@ -191,7 +191,7 @@ def _statements(state: HalideState) -> str:
 
 
 def _written(write: Callable[[str], None]) -> bytes:
-    """What Halide writes into a file."""
+    """The text that Halide writes to a file."""
     with tempfile.TemporaryDirectory(prefix="tc-") as folder:
         path = Path(folder, "out")
         write(str(path))

@@ -113,6 +113,6 @@ class Backend:
         return tuning.predict(program, options, with_overrides(device.find().target, options, self.name))
 
     def limits(self, options: Options) -> Mapping[str, Any]:
-        """What the device allows, by name."""
+        """The limits of the device, by name."""
         found = device.find()
         return tuning.limits(with_overrides(found.target, options, self.name), found.name)

@@ -32,7 +32,7 @@ class Boxes:
         return tuple(Range(x.ZERO, b.extent) for b in self.box(t.base))
 
     def shift(self, t: r.Tensor) -> list[Expr | None]:
-        """What to add to a view's subscripts to address its storage."""
+        """The amount to add to a view's subscripts to address its storage."""
         out: list[Expr | None] = [None] * t.rank
         while t.base is not None:
             t = t.base

@@ -69,9 +69,12 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What besides sizes selects a program: values of specialised scalars, outputs the caller passes to be
-    accumulated into, the types of subscript-only integers, and whether indices need 64 bits.  `drop`:
-    scatters leave out what lies outside their tensor.  `aliases`: outputs in the memory of an input."""
+    """The facts besides sizes that select a program: values of specialised scalars, outputs the caller passes
+    to be accumulated into, the types of subscript-only integers, and whether indices need 64 bits.
+
+    `drop`: scatters leave out elements outside of their tensor.  `aliases`: outputs in the memory of an
+    input.
+    """
 
     scalars: tuple[tuple[str, int], ...] = ()
     given: frozenset[str] = frozenset()

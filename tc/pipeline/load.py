@@ -46,7 +46,7 @@ def _look(state: _LoadState) -> _LoadState:
     if blob is not None:
         try:
             found = backend.from_blob(state.program, blob)
-        except Exception as e:  # what is on disk must not be able to fail a compile
+        except Exception as e:  # data on disk must not be able to fail a compile
             why = getattr(e, "message", None) or f"{type(e).__name__}: {e}"
             notice = CacheNotice(f"a stored kernel is of no use and is compiled again: {why}")
             warn(notice, stacklevel=4)

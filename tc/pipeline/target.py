@@ -81,7 +81,7 @@ class Launcher(Runnable, Protocol):
 
 @runtime_checkable
 class Compiled(Runnable, Protocol):
-    """What `Backend.compile` returns: a kernel whose compile can be looked at."""
+    """The result of `Backend.compile`: a kernel with the stages of its compile."""
 
     def artifact(self, stage: str) -> str:
         """A stage of the compile as text, such as "loops" or "code"; BackendError TC0804 for others."""
@@ -117,7 +117,7 @@ class Backend(Protocol):
     def available(self) -> Availability: ...
 
     def passes(self, options: Options) -> PassList[Any]:
-        """What `compile` runs with these options."""
+        """The passes that `compile` runs with these options."""
         ...
 
     def compile(

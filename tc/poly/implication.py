@@ -47,7 +47,7 @@ def _nodes(t: Term) -> int:
 
 
 class _Text:
-    """Terms in isl's notation; `names` are the parameters for variables and for what is opaque."""
+    """Terms in isl's notation; `names` are the parameters for variables and for opaque terms."""
 
     def __init__(self) -> None:
         self.names: dict[Term, str] = {}
@@ -56,7 +56,7 @@ class _Text:
         return self.names.setdefault(t, f"p{len(self.names)}")
 
     def condition(self, t: Term) -> str:
-        """A condition as a formula; ValueError for what is none."""
+        """A condition as a formula; ValueError for other terms."""
         match t:
             case bool():
                 return "0 = 0" if t else "0 = 1"

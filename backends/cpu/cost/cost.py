@@ -185,7 +185,8 @@ def _row_start_cycles(r: Ref, extents: Mapping[str, int]) -> float:
 
 
 def _block_reload_cycles(context: NestContext, c: Candidate, extents: Mapping[str, int]) -> float:
-    """Cycles to load and store what a deep reduction updates again for each of its blocks but the first."""
+    """Cycles to load and store the results that a deep reduction updates again in each of its blocks but the
+    first."""
     machine = context.machine
     blocked = [
         (p, t.block) for p, t in zip(context.nest.phases, c.phases, strict=True) if t.block is not None

@@ -143,7 +143,7 @@ class Iteration:
         vectors = float(math.prod(along_each.values()))
         if self.tile.dot is not None:
             usage.operations += vectors if self.context.machine.isa.dots else 2 * vectors
-        else:  # what does not depend on a loop of the phase is computed before it
+        else:  # operations that do not depend on a loop of the phase precede it
             parts = [p for p in w.parts if (w.name, p.read) not in self.candidate.packs]
             parts = [p for p in parts if not self.inner or not p.axes.isdisjoint(self.inner)]
             usage.operations += sum(

@@ -93,7 +93,7 @@ def occupancy(target: Target, threads: int, registers: int, shared: int) -> Occu
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is predicted of a launch.
+    """The prediction for a launch.
 
     `shared` is in bytes a block; `registers` are those of a thread, an estimate if `estimated`.
     `elements_read` and `elements_written` are the distinct elements of global memory that the launch reads

@@ -180,7 +180,7 @@ def choice_text(region: Region, choice: Choice) -> str:
 
 
 def _sentences(choice: Choice) -> list[str]:
-    """What was taken, why, and what the next best would cost."""
+    """The choice in sentences: what was chosen, why, and what the next best candidate would cost."""
     taken = choice.taken
     p, mapping = taken.prediction, taken.mapping
     blocks = " x ".join(text(n) for _, n in mapping.blocks) or "1"

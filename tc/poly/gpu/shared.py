@@ -28,10 +28,10 @@ LEAST_REUSE = 2  # accesses to each element of a tile from which on a copy pays
 
 @dataclass(frozen=True, slots=True)
 class Indirect:
-    """What selects the elements of an indirect read: the subscript at `position` is `subscript`, an
-    expression of an element of `index`, whose dimensions replace it.
+    """The selection of the elements of an indirect read.
 
-    `call` is the read, `point` the axes of the statement's variables, with their first points.
+    The subscript at `position` is `subscript`, an expression of an element of `index`, whose dimensions
+    replace it.  `call` is the read, `point` the axes of the statement's variables, with their first points.
     """
 
     index: Shared

@@ -136,7 +136,8 @@ class _Splitting:
             self._both(s)
 
     def _both(self, s: Stage) -> None:
-        """A statement that chooses between the parts: unrolled, it computes both of what it reads once."""
+        """A statement that chooses between the parts.  It is unrolled over these, so that each operand is
+        read once."""
         values = self._values()
         re, im = values.pair(s.value).both(s.value.dtype.part)
         is_real = x.EQ(x.Variable(self.part), x.ZERO)

@@ -328,7 +328,7 @@ def main(argv: list[str] | None = None) -> int:
     if noisy and not arguments.quick and not arguments.noisy:
         out.write("nothing written; --noisy writes such results too\n")
     elif not arguments.quick:
-        for stem, some in _apart(arguments, measurements).items():
+        for stem, some in _by_table(arguments, measurements).items():
             rows = {
                 "settings": asdict(settings),
                 "peaks": peaks.as_dict(),
@@ -343,7 +343,7 @@ def main(argv: list[str] | None = None) -> int:
     return 1 if any(o.failed for m in measurements for o in m.outcomes if not o.peer) else 0
 
 
-def _apart(
+def _by_table(
     arguments: argparse.Namespace, measurements: Sequence[Measurement]
 ) -> dict[str, list[Measurement]]:
     """What is written to which results: each group to its own, a choice from both to another, and what an

@@ -60,7 +60,7 @@ def environment(threads: int, backend_cache: str, isa: str = "") -> dict[str, st
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class Implementation:
     """A workload made callable: arguments converted, the function, and how results become NumPy arrays."""
 
     convert: Callable[[tuple[np.ndarray, ...]], tuple[Any, ...]]
@@ -88,7 +88,7 @@ class Contestant:
     def start(self, threads: int) -> None:
         """Load what it needs; not part of anything measured."""
 
-    def make(self, workload: Workload) -> Made:
+    def make(self, workload: Workload) -> Implementation:
         raise NotImplementedError
 
 
@@ -111,7 +111,7 @@ class Tc(Contestant):
         kernel = tc.compile("def warm(float(N) A) -> (B) { B(i) = A(i) }", self.backend)
         kernel(np.ones(64, np.float32))
 
-    def make(self, workload: Workload) -> Made:
+    def make(self, workload: Workload) -> Implementation:
         import tc
 
         kernel: list[Any] = []
@@ -129,7 +129,7 @@ class Tc(Contestant):
                 "stages_ms": {n: 1e3 * s for n, s in compiled.seconds.items()},
             }
 
-        return Made(tuple, _First(first, lambda: kernel[0]), details=details)
+        return Implementation(tuple, _First(first, lambda: kernel[0]), details=details)
 
 
 class Halide(Tc):
@@ -170,11 +170,11 @@ class Torch(Contestant):
         prepare = with_torch.PREPARE.get(workload.family, lambda *tensors: tensors)
         return prepare, spelled("torch", workload, "_alt")
 
-    def make(self, workload: Workload) -> Made:
+    def make(self, workload: Workload) -> Implementation:
         import torch
 
         prepare, call = self.spelling(workload)
-        return Made(
+        return Implementation(
             lambda arrays: prepare(*(torch.from_numpy(a) for a in arrays)),
             self.compiled(call),
             numpy=lambda t: t.numpy(),
@@ -226,12 +226,12 @@ class Jax(Contestant):
 
         jax.block_until_ready(jax.jit(lambda a: a + 1)(jax.numpy.ones(64)))
 
-    def make(self, workload: Workload) -> Made:
+    def make(self, workload: Workload) -> Implementation:
         import jax
 
         jax.config.update("jax_enable_x64", any(a.dtype == "float64" for a in workload.inputs))
         jitted, wait = jax.jit(self.spelling(workload)), jax.block_until_ready
-        return Made(
+        return Implementation(
             lambda arrays: tuple(wait(jax.numpy.asarray(a)) for a in arrays),
             lambda *args: wait(jitted(*args)),
         )
@@ -247,8 +247,8 @@ class NumPy(Contestant):
         # NumPy has no 16-bit product worth the name, and adds one loop for integers.
         return workload.family in families("numpy") and not any(a.dtype == "float16" for a in workload.inputs)
 
-    def make(self, workload: Workload) -> Made:
-        return Made(tuple, spelled("numpy", workload))
+    def make(self, workload: Workload) -> Implementation:
+        return Implementation(tuple, spelled("numpy", workload))
 
 
 class Numba(Contestant):
@@ -271,8 +271,8 @@ class Numba(Contestant):
 
         warm(1000)
 
-    def make(self, workload: Workload) -> Made:
-        return Made(tuple, spelled("numba", workload))
+    def make(self, workload: Workload) -> Implementation:
+        return Implementation(tuple, spelled("numba", workload))
 
 
 class Clang(Contestant):
@@ -284,7 +284,7 @@ class Clang(Contestant):
     def handles(self, workload: Workload) -> bool:
         return in_c(workload.family) is not None
 
-    def make(self, workload: Workload) -> Made:
+    def make(self, workload: Workload) -> Implementation:
         from benchmarks import native
 
         made: list[Call] = []
@@ -293,7 +293,7 @@ class Clang(Contestant):
             made.append(native.compiled(workload, self.polly))
             return made[0](*args)
 
-        return Made(tuple, _First(first, lambda: made[0]))
+        return Implementation(tuple, _First(first, lambda: made[0]))
 
 
 class Judge(Torch):
@@ -302,9 +302,9 @@ class Judge(Torch):
     def __init__(self) -> None:
         super().__init__("judge")
 
-    def make(self, workload: Workload) -> Made:
+    def make(self, workload: Workload) -> Implementation:
         if workload.judge == "numpy":
-            return Made(lambda arrays: tuple(_wide(a) for a in arrays), spelled("numpy", workload))
+            return Implementation(lambda arrays: tuple(_wide(a) for a in arrays), spelled("numpy", workload))
         import torch
 
         from benchmarks.spellings import with_torch
@@ -315,7 +315,7 @@ class Judge(Torch):
             tensor = torch.from_numpy(array)
             return tensor.double() if tensor.is_floating_point() else tensor
 
-        return Made(lambda arrays: tuple(wide(a) for a in arrays), call, numpy=lambda t: t.numpy())
+        return Implementation(lambda arrays: tuple(wide(a) for a in arrays), call, numpy=lambda t: t.numpy())
 
 
 def _wide(array: np.ndarray) -> np.ndarray:

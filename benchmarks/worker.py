@@ -148,7 +148,11 @@ class Worker:
 
 
 def _turned(
-    workload: Workload, made: peers.Made, first: tuple[Any, ...], arrays: dict[str, np.ndarray], turn: int
+    workload: Workload,
+    made: peers.Implementation,
+    first: tuple[Any, ...],
+    arrays: dict[str, np.ndarray],
+    turn: int,
 ) -> tuple[Any, ...]:
     """Arguments of a further turn: what rotates is new, tables are those of the first."""
     rotating = [a.name in workload.rotate for a in workload.inputs]

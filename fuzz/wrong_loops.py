@@ -385,7 +385,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "half a register tile is not left over",
-        "dynamic._once",
+        "dynamic._power_of_two",
         "return If(GE(inside, IntImm(step)), s)",
         "return If(GT(inside, IntImm(step)), s)",
         (on("result", MM, {"vector": 1, "register_tile": (3, 16)}, dynamic="N", M=6, N=24, K=5),),

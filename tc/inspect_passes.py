@@ -51,7 +51,7 @@ def recorded(
 
     Without all sizes only the passes that need none run.
     """
-    needed = {*kernel.front.checked.sizes, *kernel.front.specialized} - {*kernel.dynamic}
+    needed = _needed(kernel)
     with verifying() if verify else nullcontext(), recording(wanted) as record:
         found: Front = front(kernel.front.source, kernel.name, kernel.front.lang, kernel.front.known)
         variant: Variant = kernel.variant_for(values)
@@ -62,6 +62,11 @@ def recorded(
                 program = specialize(built, sizes, {})
                 compile_program(kernel.backend_object, program, kernel.options, kernel.typical_for(values))
     return record
+
+
+def _needed(kernel: Kernel) -> set[str]:
+    """The sizes and scalars without whose values a program is not specialised."""
+    return {*kernel.front.checked.sizes, *kernel.front.specialized} - {*kernel.dynamic}
 
 
 def text_after(kernel: Kernel, name: str, values: Mapping[str, int]) -> str:
@@ -81,7 +86,10 @@ def times(kernel: Kernel, values: Mapping[str, int]) -> list[tuple[Listed, Ran |
 
 
 def table(kernel: Kernel, values: Mapping[str, int]) -> str:
-    """The passes of a compile with milliseconds, how often each ran, and which oracles judged it."""
+    """The passes of a compile with milliseconds, how often each ran, and which oracles judged it.
+
+    A dash marks a pass that did not run; the last line names the values that it lacks, if it lacks any.
+    """
     record = recorded(kernel, values, ())
     rows = listed(lists(kernel.backend_object, kernel.options))
     width = max(len(r.name) + 2 * r.depth for r in rows)
@@ -97,6 +105,8 @@ def table(kernel: Kernel, values: Mapping[str, int]) -> str:
         total = sum(ran.seconds for ran in record.ran.values())
         judged = sum(ran.oracle_seconds for ran in record.ran.values())
         yield f"{'all':<{width}} {1e3 * total:8.2f}       and the oracles {1e3 * judged:.2f} ms\n"
+        if missing := sorted(_needed(kernel) - values.keys()):
+            yield f"The passes from `specialize` on did not run: they need values of {', '.join(missing)}.\n"
 
     return "".join(lines())
 

@@ -55,7 +55,7 @@ BUILT: CompileCache[Built] = CompileCache(256)
 _READY = 64  # sizes that a kernel's slow calls remember, as many as the fast ones
 _READY_DYNAMIC = 1024  # the same with dynamic sizes: such entries are small and share one machine code
 Values = Mapping[str, int]
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 # A kernel for given sizes, the shapes of its arrays, and what runs it: None where its backend does.
 Ready = tuple[Compiled, Mapping[str, tuple[int, ...]], _native.Entry | None]
 
@@ -343,8 +343,8 @@ class Kernel(KernelTools, KernelDevices):
         )
 
     def with_options(
-        self, variant: Variant, sizes: Values, scalars: Values, make: Callable[[Options], Made]
-    ) -> Made:
+        self, variant: Variant, sizes: Values, scalars: Values, make: Callable[[Options], Result]
+    ) -> Result:
         """What `make` makes with the options for these sizes: those of records, else those given."""
 
         def program() -> Program | None:

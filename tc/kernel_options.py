@@ -16,7 +16,7 @@ from tc.tuned.choice import choose
 
 _LOG = logging.getLogger("tc")
 _MOST = 1024  # sizes that are remembered
-_Made = TypeVar("_Made")
+_Result = TypeVar("_Result")
 
 
 class TunedOptions:
@@ -40,8 +40,8 @@ class TunedOptions:
         scalars: Mapping[str, int],
         program: Callable[[], Program | None],
         dynamic: tuple[str, ...],
-        make: Callable[[Options], _Made],
-    ) -> _Made:
+        make: Callable[[Options], _Result],
+    ) -> _Result:
         """What `make` makes with the options for these sizes; with the given ones where it refuses them."""
         place = (tuple(sizes.items()), tuple(scalars.items()))
         with self._lock:

@@ -1,5 +1,5 @@
-"""`make unit` (`--no-code`): a test that would have code generated, by LLVM or PoCL, is skipped where it
-would.  What is left asks for language, ranges, programs and polyhedra alone, and takes a minute."""
+"""`make unit` (`--no-code`): a test is skipped as soon as it generates code by LLVM or PoCL.  The others
+need language, ranges, programs and polyhedra alone, and take some minutes on one core."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ SKIPPED = "code would be generated"
 
 
 def forbid() -> None:
-    """From now on, skip the running test where it generates code."""
+    """From now on, skip the running test as soon as it generates code."""
     import pyopencl
 
     from tc.codegen import llvm_jit

@@ -52,7 +52,8 @@ class Compiled:
         return self._code.object, KERNEL
 
     def to_blob(self) -> bytes:
-        """What `Backend.from_blob` runs in another process: the object code and the sizes it needs."""
+        """The data with which `Backend.from_blob` runs the kernel in another process: the object code and the
+        sizes it needs."""
         # Temporaries are placed by the program alone; what dynamic sizes do not enter is a number.
         own = self.workspace if isinstance(self.workspace, int) else self.private
         facts = {
@@ -81,7 +82,7 @@ class Compiled:
         return self.nest.origins
 
     def lines(self, stage: str) -> Lines:
-        """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""
+        """A stage in lines that name their stages; see `tc.pipeline.target.Traced`."""
         if stage == "loops":
             return nest_lines(self.nest)
         if stage == "choice":
@@ -138,7 +139,7 @@ class Backend:
         return PASSES
 
     def version_key(self) -> str:
-        """What besides the program the code depends on."""
+        """Everything besides the program that the code depends on."""
         return disk.digest(repr(host()), llvm_jit.version(), disk.sources(Path(__file__).parent))
 
     def from_blob(self, program: Program, blob: bytes) -> Restored:
@@ -176,7 +177,7 @@ class Backend:
         return tuning.predict(program, options, machine_of(options))
 
     def limits(self, options: Options) -> Mapping[str, Any]:
-        """What the machine allows, by name."""
+        """The limits of the machine, by name."""
         return tuning.limits(machine_of(options))
 
     def compile(
@@ -204,7 +205,7 @@ class Backend:
 
 
 def machine_of(options: Options) -> Machine:
-    """The machine that options name: this one, unless they say otherwise."""
+    """The machine that options describe: by default this one."""
     machine = host() if options.isa is None else with_isa(options.isa)
     without_preset(options)
     return with_overrides(machine, options.facts)

@@ -32,7 +32,7 @@ _LEVELS = {
     "generic": ("asimd",),
 }
 _FEATURES = {"+avx512vnni": "avx512_vnni", "+avxvnni": "avx_vnni"}
-# Tuning, part of the level, or passed over by processors without it.
+# These only tune the code, are part of the level, or are ignored by processors without them.
 _NO_NEED = frozenset(["+prefer-no-gather", "+neon", "+prfchw"])
 
 
@@ -47,8 +47,8 @@ def export(
 
 
 def machine_for(name: str, options: Options) -> Machine:
-    """This machine, with the instruction set of a name, whether or not its processor has that.  Raises
-    BackendError, code TC0811, for names of none and for sets of other architectures."""
+    """This machine with the instruction set of that name, whether or not its processor has it.  Raises
+    BackendError, code TC0811, for unknown names and for instruction sets of other architectures."""
     here = host()
     without_preset(options)
     if name == HOST:
@@ -74,7 +74,7 @@ def requires(isa: Isa) -> tuple[str, ...]:
 
 
 def _name(isa: Isa) -> str:
-    """The name of an instruction set, with what it has beyond the one of that name."""
+    """The name of an instruction set, with the features that it has in addition."""
     return "+".join((isa.name, *requires(isa)[len(_LEVELS[isa.cpu]) :]))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-# Vector registers, of which accumulators take so many that no other value stays in one for long.
+# Vector registers: accumulators take so many of them that no other value stays in one for long.
 FEW_REGISTERS = 16
 
 
 @dataclass(frozen=True, slots=True)
 class Isa:
-    """What the code generator may use.
+    """The instructions and registers that the code generator may use.
 
     `vector_bytes` is the width of a vector register, `registers` their number.  `cpu` and `features` are
     LLVM's names; empty features are those of the cpu.  `masks`: masked loads and stores are instructions.
@@ -42,7 +42,7 @@ class Isa:
         return self.vector_bytes // itemsize
 
 
-# Processors that have no prefetch for writing (PREFETCHW) pass over it.
+# Processors that have no prefetch for writing (PREFETCHW) ignore it.
 AVX512 = Isa("avx512", "x86_64-unknown-linux-gnu", "x86-64-v4", "+prfchw", 64, 32, True, True, True)
 AVX2 = Isa("avx2", "x86_64-unknown-linux-gnu", "x86-64-v3", "+prfchw", 32, 16, True, True, True)
 SSE42 = Isa("sse4.2", "x86_64-unknown-linux-gnu", "x86-64-v2", "", 16, 16, False, False, False)

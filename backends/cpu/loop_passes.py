@@ -1,5 +1,5 @@
-"""The passes of the cpu backend from polyhedra to a loop nest: which statements share loops, their tiles, and
-what is done to the loops."""
+"""The passes of the cpu backend from polyhedra to a loop nest: they choose which statements share loops, tile
+these, and rewrite the loops."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ from .search.size_variants import Plan, size_variants
 from .state import CpuState
 from .target import Machine
 
-_UPDATE = 4.0  # cycles of the update of a vector or an element where data say
-_APART = 0.8  # share of the cycles of shared loops, at most, for which products are put apart
+_UPDATE = 4.0  # cycles to update a vector or an element at a data-dependent address
+# Products get loops of their own where the model predicts at most this share of the cycles of shared loops.
+_APART = 0.8
 
 
 def variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
-    """Loops for the typical sizes, and others for few points where these are faster.  Of products that share
-    loops the model says whether they are faster apart."""
+    """Choose loops for the typical sizes, and add others for small values of a size where these are faster.
+    Where products of matrices share loops with other statements, the model decides whether loops of their own
+    are faster."""
 
     def planned(typical: Mapping[str, int]) -> Plan:
         first = plan(replace(state, planned_for=typical)).plan
@@ -59,12 +61,13 @@ def variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
 
     with isl_context():
         usual = planned(state.typical)
-        versions = size_variants(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
-    return replace(state, plan=usual, variants=versions)
+        others = size_variants(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
+    return replace(state, plan=usual, variants=others)
 
 
 def fuse(state: CpuState) -> CpuState:
-    """Groups of statements that share loops, the schedule tree of these, and why others stay apart."""
+    """Choose the groups of statements that share loops; build the schedule tree of these, and say why other
+    groups stay apart."""
     options, polyhedra = state.options, state.polyhedra
     with isl_context():
         default = policy.fusion_policy(polyhedra, state.machine, state.planned_for)
@@ -107,8 +110,8 @@ def scan(state: CpuState) -> CpuState:
         line_aligned: set[str] = set()
         partial_line_results: set[str] = set()
 
-        def scanned(p: Plan, version: str) -> Stmt:
-            """The loops of a plan; of versions only one runs, so they use the same memory."""
+        def scanned(p: Plan, suffix: str) -> Stmt:
+            """The loops of a plan.  Only one size variant runs in a call, so all use the same memory."""
             nonlocal count, most
             builder = tiles.Builder(
                 polyhedra,
@@ -117,7 +120,7 @@ def scan(state: CpuState) -> CpuState:
                 base.workspace,
                 [],
                 count,
-                version,
+                suffix,
                 nontemporal,
                 line_aligned,
                 partial_line_results,
@@ -143,8 +146,11 @@ def scan(state: CpuState) -> CpuState:
 
 
 def _chunks(machine: Machine) -> int:
-    """The most parts of a parallel loop whose iterations have memory of their own: as many as even out that a
-    processor is slower at times, of many processors fewer for each, as every part may need that memory."""
+    """The most parts of a parallel loop whose iterations have private memory.
+
+    There are enough parts to even out threads of different speeds.  Each part may need memory of its own, so
+    with many cores there are fewer parts for each core.
+    """
     return max(4 * machine.cores, min(16 * machine.cores, 64))
 
 

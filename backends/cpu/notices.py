@@ -1,5 +1,5 @@
-"""The notices of a kernel (tc.PerformanceNotice): where it is simpler than one would expect, and which
-options were not followed."""
+"""The notices of a kernel (tc.PerformanceNotice): where its code is simpler than one would expect, and which
+options had no effect."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tc.poly.tile_plan import Nest
 from .cost.register_tile import Candidate
 from .search.choose import Choice
 
-_NOTICEABLE = 1 << 16  # statement instances from which on the slower way takes noticeable time
+_NOTICEABLE = 1 << 16  # statement instances from which on slower code takes noticeable time
 
 
 def notices(scop: Scop, choice: Choice, options: Options, operands: Collection[str]) -> tuple[str, ...]:

@@ -1,4 +1,5 @@
-"""The passes of the cpu backend: from a program to vector code, and what its spills say.
+"""The passes of the cpu backend: from a program to vector code, recompiled with fewer vectors where it
+spills.
 
 `PASSES` is what runs.  A state holds what a program has become so far; a pass replaces some of its fields.
 """
@@ -98,7 +99,7 @@ def _link(state: CpuState) -> CpuState:
     return replace(state, code=code)
 
 
-OBJECT = Pass[CpuState]("object", "LLVM IR to an object file", "tc/codegen/llvm_jit.py", _object)
+OBJECT = Pass[CpuState]("object", "compile LLVM IR to an object file", "tc/codegen/llvm_jit.py", _object)
 
 
 def _spill(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
@@ -142,7 +143,7 @@ def _spill(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
 
 
 def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
-    """The code of a program's straight-line parts, in its sequential loops.
+    """The code of a program's straight-line parts, with the program's sequential loops around them.
 
     Buffers keep their dimensions, which all parts share.
     """
@@ -174,7 +175,7 @@ _TO_POLYHEDRA = (
     *program_passes(CpuState),
     Pass(
         "split",
-        "split long reductions, so that all processors work and read rows",
+        "split long reductions, so that all cores have work and read whole rows",
         "tc/transforms/program/rfactor.py",
         _split,
         show_program,
@@ -190,7 +191,7 @@ _TO_POLYHEDRA = (
     ),
     Pass(
         "inside",
-        "mark reads of elements that exist whatever conditions say",
+        "mark reads that are in bounds even where their condition is false",
         "tc/poly/inside.py",
         _inside,
         show_polyhedra,
@@ -200,7 +201,7 @@ _TO_POLYHEDRA = (
 )
 _CODE = Pass[CpuState](
     "code",
-    "loop nest to LLVM IR with explicit vectors",
+    "emit LLVM IR with explicit vectors",
     "backends/cpu/emit/kernel.py",
     _code,
     lambda s: s.text,
@@ -208,12 +209,12 @@ _CODE = Pass[CpuState](
 _TO_LOOPS = (
     Search(
         "variants",
-        "loops for few points of a dynamic size, beside those for many",
+        "add loops for small values of a dynamic size, where these are faster",
         "backends/cpu/search/size_variants.py",
         (
             Pass(
                 "fuse",
-                "which statements share which loops",
+                "choose which statements share which loops",
                 "tc/poly/fusion/fusion.py",
                 loop_passes.fuse,
                 lambda s: s.tree,
@@ -221,7 +222,7 @@ _TO_LOOPS = (
             ),
             Pass(
                 "choose",
-                "tiles, lanes, packs and threads, by the model",
+                "choose tiles, vector axes, packs and threads by the cost model",
                 "backends/cpu/search/choose.py",
                 loop_passes.choose,
                 lambda s: s.plan.chosen.text,
@@ -231,7 +232,7 @@ _TO_LOOPS = (
     ),
     Pass(
         "scan",
-        "tiled boxes to a loop nest, with packs and register tiles",
+        "generate the loop nest of the tiles, with packs and register tiles",
         "tc/poly/tiles/nests.py",
         loop_passes.scan,
         loop_passes.show_nest,
@@ -239,7 +240,7 @@ _TO_LOOPS = (
     ),
     Pass(
         "unswitch",
-        "test conditions once for whole tiles",
+        "test a condition once for all points of a tile",
         "tc/transforms/loops/unswitch.py",
         loop_passes.unswitch,
         loop_passes.show_nest,
@@ -247,7 +248,7 @@ _TO_LOOPS = (
     ),
     Pass(
         "reroll",
-        "loops in place of unrolled epilogues with costly functions",
+        "turn unrolled epilogues with costly functions into loops",
         "tc/transforms/loops/epilogues.py",
         loop_passes.reroll,
         loop_passes.show_nest,
@@ -255,7 +256,7 @@ _TO_LOOPS = (
     ),
     Pass(
         "lane_prefixes",
-        "prefixes of vectors in log steps",
+        "compute the prefixes of a vector in log2(lanes) steps",
         "tc/transforms/loops/lane_prefixes.py",
         loop_passes.lane_prefixes,
         loop_passes.show_nest,
@@ -263,18 +264,18 @@ _TO_LOOPS = (
     ),
     Pass(
         "reassociate",
-        "with fast_math: products in the order of loops",
+        "with fast_math: multiply the factors that inner loops do not change first",
         "tc/transforms/loops/reassociate.py",
         loop_passes.reassociate,
         loop_passes.show_nest,
         loop_passes.traced,
     ),
 )
-# Of a program with sequential loops, whose parts are together.
+# Over the whole loop nest of a program with sequential loops; other programs are left as they are.
 _WHOLE = (
     Pass(
         "scatters",
-        "scatters along rows, in vectors",
+        "run scatters along rows, in vectors and threads",
         "tc/transforms/loops/scatters.py",
         loop_passes.scatter_rows,
         loop_passes.show_nest,
@@ -282,7 +283,7 @@ _WHOLE = (
     ),
     Pass(
         "inward",
-        "move sequential loops into loops whose iterations have elements of their own",
+        "move a sequential loop inside a loop whose iterations share no elements",
         "tc/transforms/loops/inward.py",
         loop_passes.inward,
         loop_passes.show_nest,
@@ -290,7 +291,7 @@ _WHOLE = (
     ),
     Pass(
         "carry",
-        "keep elements that the next iteration of a loop reads in registers",
+        "keep in registers the elements that the next iteration of a loop reads",
         "tc/transforms/loops/carried.py",
         loop_passes.carry,
         loop_passes.show_nest,
@@ -300,7 +301,7 @@ _WHOLE = (
 _TO_CODE = (*_TO_LOOPS, *_WHOLE, _CODE)
 _IDENTITY = PassList[IdentityState]("cpu", identity_passes(IdentityState))
 _TO_NEST = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_LOOPS))
-# What needs no code generator for the machine: tests look at the code for processors that are not here.
+# Up to LLVM's text, which needs no code generator for the machine: tests read the code for other processors.
 _CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
 PASSES = PassList[CpuState](
     "cpu",
@@ -313,13 +314,13 @@ PASSES = PassList[CpuState](
         time_tiles_pass(CpuState),
         Search(
             "segments",
-            "the straight-line parts of a program, put into its sequential loops",
+            "compile each straight-line part of a program, and put sequential loops around them",
             "tc/poly/composition.py",
             (
                 *_TO_POLYHEDRA,
                 Search(
                     "spills",
-                    "fewer vectors in registers, where the main loop of a nest spills",
+                    "try register tiles with fewer vectors, where the main loop of a nest spills",
                     "backends/cpu/emit/spills.py",
                     (*_TO_CODE, OBJECT),
                     _spill,
@@ -329,7 +330,7 @@ PASSES = PassList[CpuState](
         ),
         Pass(
             "link",
-            "object file to machine code in this process",
+            "link the object file into this process",
             "tc/codegen/llvm_jit.py",
             _link,
             lambda s: s.code.assembly(),

@@ -1,5 +1,5 @@
-"""What the cpu backend decides about transformations: which temporaries are recomputed, which operands are
-stored, which reductions are split, and which statements share loops.  Every decision is one of cost."""
+"""The decisions of the cpu backend on transformations: which temporaries are recomputed, which operands are
+stored, which reductions are split, and which statements share loops.  Every decision compares costs."""
 
 from __future__ import annotations
 
@@ -49,15 +49,18 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
 
 # ---- blocks of iterations
 
-# Iterations of a block.  With 16 to 48, LU of 1000 doubles a row takes a fifth to a third of the time on two
-# cores of an Emerald Rapids, with 8 two fifths (docs/experiments/emerald-rapids.md).
+# Iterations of a block.  Blocks of 16 to 48 iterations cut the time of an LU decomposition of 1000 x 1000
+# doubles to between a fifth and a third on two cores of an Emerald Rapids, blocks of 8 to two fifths
+# (docs/experiments/emerald-rapids.md).
 _BLOCK = 16
 
 
 def delay(machine: Machine) -> Callable[[Program, Update], int]:
-    """Iterations of a block after which an update is summed (`tc.poly.delayed_updates`): none where a quarter
-    of the second cache holds what it updates, and none under conditions, which keep a product's results out
-    of registers (a triangle of 2000 doubles a row took twice as long)."""
+    """Iterations of a block after which an update is applied (`tc.poly.delayed_updates`), 0 for none.
+
+    There are none where a quarter of the second cache holds the updated tensor, and none under conditions,
+    which keep a product's results out of registers (a triangle of 2000 doubles a row took twice as long).
+    """
 
     def block(program: Program, update: Update) -> int:
         buffer = program.buffer(program.func_buffers[update.stage.func])
@@ -69,8 +72,11 @@ def delay(machine: Machine) -> Callable[[Program, Update], int]:
 
 
 def early(machine: Machine) -> Callable[[Program, Sum], int]:
-    """Iterations of a block before which a sum begins (`tc.poly.early_sums`): none where half of the first
-    cache holds what its iterations read in common, as they would not read it again from farther away."""
+    """Iterations of a block before which a sum begins (`tc.poly.early_sums`), 0 for none.
+
+    There are none where half of the first cache holds the elements that all iterations of a block read, since
+    these are then not fetched again from farther away.
+    """
 
     def block(program: Program, found: Sum) -> int:
         loops = {x.name for x in found.stage.loops}
@@ -87,12 +93,12 @@ def early(machine: Machine) -> Callable[[Program, Sum], int]:
     return block
 
 
-_ITERATIONS = 16  # of a tile at most; with more, what is read from memory is no longer what takes the time
+_ITERATIONS = 16  # of a tile, at most; in longer tiles memory is no longer the bottleneck
 
 
 def worth_tiles(machine: Machine) -> Worth:
-    """Whether to tile a sequential loop (`tc.poly.time_tiles`): the last cache does not hold what its
-    iterations pass on."""
+    """Whether to tile a sequential loop (`tc.poly.time_tiles`): the last cache does not hold the arrays that
+    one iteration writes and later ones read."""
 
     def worth(program: Program, loop: Loop, rows: Sequence[RowStage]) -> bool:
         if not all(map(_is_sized, program.buffers)):
@@ -104,8 +110,9 @@ def worth_tiles(machine: Machine) -> Worth:
 
 
 def time_tile(machine: Machine) -> Choice:
-    """Iterations and rows of a tile of such a loop.  The rows of a tile and those by which its last iteration
-    is behind take half of the second caches, and the former at least half of that."""
+    """Iterations and rows of a tile of such a loop.  The rows of a tile, and the rows by which its last
+    iteration lags behind, take half of the second caches together, and the rows of the tile at least half of
+    that."""
 
     def tile(program: Program, found: Skewed) -> TimeTile | None:
         state, streams, _ = _bytes_of_iteration(program, found.loop, found.stages)
@@ -144,16 +151,17 @@ def _bytes_of_iteration(program: Program, loop: Loop, rows: Sequence[RowStage]) 
 # ---- temporaries
 
 _TRIPS = 3  # of a line to memory: fetched before it is written, written back, read
-# Vector instructions of a multiply-add, about, that an element or a constant beside an array costs, though
-# it is tested once for many: 3x3 convolutions took 1.05 to 1.4 times as long as over a copy with zeros.
+# Vector instructions for each multiply-add, about, that a choice between an element and a constant outside
+# of the array costs, though it is tested once for many elements: 3x3 convolutions took 1.05 to 1.4 times as
+# long as over a copy with a border of zeros.
 _GUARDED = 0.2
-_COSTLY = 4.0  # vector instructions from which what all rows of a result share is worth a temporary
-_RECOMPUTED = 0.25  # of the vectors of a register tile, those for which an operand is computed anew
+_COSTLY = 4.0  # vector instructions from which on a value that all rows of a result share gets a temporary
+_RECOMPUTED = 0.25  # share of the vectors of a register tile for which an operand is computed anew
 
 
 def recompute(machine: Machine) -> Callable[[Program, Inlined], bool]:
-    """Whether to compute a temporary where it is read (`tc.transforms.program.inline`): it does not fit into
-    the second cache, and to write and to read it takes longer.  Temporaries of symbolic size are kept."""
+    """Whether to compute a temporary at each read (`tc.transforms.program.inline`): it does not fit the
+    second cache, and writing and reading it takes longer.  Temporaries of symbolic size are kept."""
 
     def worth(program: Program, found: Inlined) -> bool:
         if found.values is None or found.same_points:
@@ -217,7 +225,7 @@ def prefix_rows(machine: Machine) -> Callable[[Columns], bool]:
 
 # ---- long reductions
 
-# Instances of a reduction to one or a few results from where it is worth all cores.
+# Instances from which on a reduction to one or a few results is shared out among all cores.
 _LONG = 1 << 17
 _EACH = 4  # parts for each processor
 _ROW = 16 << 10  # bytes of results up to which a row is short: pieces of longer ones are pages
@@ -229,11 +237,11 @@ _TILE = 64  # columns, about, that several statements would share
 def split(program: Program, machine: Machine, typical: Mapping[str, int]) -> Program:
     """Split long reductions (`tc.transforms.program.rfactor`), at typical values of dynamic sizes.
 
-    Reductions to few results are split so that all processors have work.  So are those that read memory from
-    end to end: neighbours of a row go into different results, and processors that share out the columns would
-    each read a piece of every row, less than a page, which no prefetcher follows.  With parts of the rows
-    each processor has results of its own, which are added up at the end.  Where a result has many rows that
-    lie far apart (a channel of all images), each row is a sum of its own, in the order of memory.
+    A reduction to few results is split so that all cores have work.  So is one that reads memory sequentially
+    while neighbours in a row go into different results: cores that shared out the columns would each read a
+    piece of every row, less than a page, which no prefetcher follows.  With parts of the rows each core has
+    results of its own, which are added up at the end.  Where a result sums many rows that lie far apart (a
+    channel of all images), each row becomes a sum of its own, in the order of memory.
     """
     parts = _EACH * machine.cores
     return split_reductions(
@@ -247,8 +255,8 @@ def _memory_bound(
     """For a reduction that reads beyond the second caches: up to how many results, and from how many
     instances on, to split it; None where it must not be split.
 
-    It is not split where another statement has the same array, results side by side as its rows lie, and
-    could share it while it is cached.
+    It is not split where another statement reads or writes the same array with its results in the order of
+    the rows: the two could then share loops and find the array in the cache.
     """
     sizes = {b.name: bytes_of(b, typical) for b in program.buffers}
     buffers = {**{b.name: b.name for b in program.buffers}, **program.func_buffers}
@@ -285,7 +293,7 @@ def _memory_bound(
 
 
 def _in_rows(s: Stage, buffers: Mapping[str, str]) -> frozenset[str]:
-    """The arrays that a statement reads or writes with neighbours of a row for different results."""
+    """The arrays that a statement reads or writes so that neighbours in a row belong to different results."""
     pure = {v.name for v in s.domain.vars if v.kind == "pure"}
     accesses = [(e.name, e.args) for e in walk(s.value) if isinstance(e, Call) and e.name in buffers]
     found = ((s.func, s.args), *accesses)
@@ -368,7 +376,8 @@ def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | Non
 
 
 def joins_products(program: Program, groups: Sequence[Group | str]) -> bool:
-    """Whether some products of matrices, or one and what is no part of it, share loops."""
+    """Whether several products of matrices share loops, or one shares some of its loops with other
+    statements."""
     products = _products(program)
     return any(
         isinstance(g, Group) and products & set(g.statements) and not _one_product(g, products)
@@ -377,13 +386,14 @@ def joins_products(program: Program, groups: Sequence[Group | str]) -> bool:
 
 
 def _one_product(g: Group, products: frozenset[str]) -> bool:
-    """Whether statements that share loops are a product and what shares all of its loops."""
+    """Whether the statements of a group are one product of matrices and statements that share all of its
+    loops."""
     return len(products & set(g.statements)) == 1 and all(isinstance(b, str) for b in g.body)
 
 
 def products_apart(program: Program, given: FusionPolicy) -> FusionPolicy:
-    """A policy for which products of matrices share no loops with each other, nor with statements that have
-    others: each is tiled, and copies its operands, as is best for it alone."""
+    """A policy under which a product of matrices shares no loops with another product, nor with statements
+    that have further loops: each product is then tiled and packed as is best for it alone."""
     products = _products(program)
 
     def why(p: Proposal) -> str:

@@ -1,4 +1,4 @@
-"""What a program becomes on the cpu backend, pass by pass, and what is said of the result."""
+"""The state of a compile on the cpu backend, which its passes refine, and its summary `LoweredKernel`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from .search.choose import Rankings
 from .search.size_variants import Plan, SizeVariant
 from .target import Machine
 
-# Statement instances that take about 5 us on one core, from where on other threads should run meanwhile.
+# Statement instances that take about 5 us on one core; a longer call lets other threads run meanwhile.
 _WORTH_RELEASING = 50_000
 
 
@@ -41,7 +41,9 @@ class CpuState(ProgramState, PolyhedralState):
     options: Options
     fewer: Mapping[str, int] | None = None
     rankings: Rankings = field(default_factory=lambda: Rankings())
-    dependences: list[Dependences] = field(default_factory=list[Dependences])  # of the oracle, once it asked
+    dependences: list[Dependences] = field(
+        default_factory=list[Dependences]
+    )  # empty until the oracle computes them
     distances: Distances = field(default_factory=Distances)
     planned_for: Mapping[str, int] = field(default_factory=dict[str, int])
     products_apart: bool = False  # products do not share loops with others
@@ -53,13 +55,13 @@ class CpuState(ProgramState, PolyhedralState):
     nest: LoopNest = later()
     private: int = 0  # bytes of the workspace behind the temporaries
     text: str = ""
-    draft: bool = False  # of a candidate that may not be taken no object is made
+    draft: bool = False  # a candidate that may be discarded: no object file is made
     object: bytes = b""
-    spills: str = ""  # what was done about them
+    spills: str = ""  # a line on the spills of the main loop and the candidates that were tried
     code: llvm_jit.MachineCode = later()
     parts: tuple[CpuState, ...] = ()  # straight-line parts of a program with sequential loops
     splits: bool = True  # reductions may be split
-    composed: bool = False  # of parts, of which those that scatter are not among `parts`
+    composed: bool = False  # the nest is composed of parts; `parts` leaves out those that scatter
 
     @property
     def lowered(self) -> LoweredKernel:
@@ -68,11 +70,11 @@ class CpuState(ProgramState, PolyhedralState):
 
 @dataclass(frozen=True, slots=True)
 class LoweredKernel:
-    """What a program became, up to LLVM's text; `instances` of its statements is a bound.
+    """A program as a loop nest and LLVM's text; `instances` is an upper bound of its statements' instances.
 
-    `vectors` is how many vectors the register tile of each statement's nest keeps, `cycles` how many the nest
-    takes by the model.  `functions`: some statements compute functions of more
-    vectors than are interleaved.  `explained` is the choice as traced text.
+    `vectors` is how many vectors the register tile of each statement's nest keeps, `cycles` how many cycles
+    the model predicts for the nest.  `functions`: some statements compute functions of more vectors than are
+    interleaved.  `explained` is the choice as traced text.
     """
 
     nest: LoopNest
@@ -97,7 +99,7 @@ class LoweredKernel:
 
 
 def _of_parts(state: CpuState) -> LoweredKernel:
-    """What a program with sequential loops became, from its parts."""
+    """The summary of a program with sequential loops, from those of its parts."""
     made = [_lowered(part) for part in state.parts]
     return LoweredKernel(
         state.nest,

@@ -1,4 +1,4 @@
-"""What a tuner asks of the cpu backend: candidates, loops, predictions and limits."""
+"""The tuner's interface to the cpu backend: candidates, loops, predictions and limits."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def predict(program: Program, options: Options, machine: Machine) -> float | Non
 
 
 def limits(machine: Machine) -> dict[str, Any]:
-    """What a choice of options depends on."""
+    """The facts that a choice of options depends on."""
     return {
         "isa": machine.isa.name,
         "cores": machine.cores,

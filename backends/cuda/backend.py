@@ -72,7 +72,7 @@ class Backend:
         )
 
     def version_key(self) -> str:
-        """What besides the program and the options the code depends on."""
+        """Everything besides the program and the options that the code depends on."""
         found = device.find() if device.availability().ok else None
         here = Path(__file__).parent
         return disk.digest(
@@ -138,6 +138,6 @@ class Backend:
         return tuning.predict(program, options, self._target(options)[1])
 
     def limits(self, options: Options) -> Mapping[str, Any]:
-        """What the device allows, by name."""
+        """The limits of the device, by name."""
         found = device.find() if device.availability().ok else None
         return tuning.limits(self._target(options)[1], found.name if found else "")

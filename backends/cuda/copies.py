@@ -1,7 +1,7 @@
-"""Copies on a device of arrays that lie anyhow, such as transposed ones and slices.
+"""Copies of arrays of any strides on a device, such as transposed arrays and slices.
 
-Kernels take dense arrays that begin at multiples of 16 bytes.  What lies otherwise is copied by a kernel of
-its own, which the driver compiles from PTX, so that nothing but the driver is needed.
+Kernels take dense arrays that begin at multiples of 16 bytes.  Other arrays are copied first, by a kernel
+that the driver compiles from PTX, so that only the driver is needed.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ _told: set[str] = set()
 
 
 def _tell_of_copies(name: str) -> None:
-    """A notice at a process's first call with arrays of the host."""
+    """Issue a notice at a process's first call with host arrays."""
     if _told:
         return
     _told.add(name)

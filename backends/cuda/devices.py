@@ -33,7 +33,7 @@ class StreamMemory:
         self._others: set[Stream] = set()
 
     def used_on(self, stream: Stream) -> None:
-        """Others read or write it in the order of this stream."""
+        """Also read or written in the order of this stream."""
         self._others.add(stream)
 
     def __del__(self) -> None:
@@ -186,7 +186,7 @@ class CudaDevice:
 
     @contextmanager
     def _counting(self, size: int) -> Generator[None]:
-        """Says of memory that cannot be had how much was asked for, and how much is free."""
+        """Adds to an out-of-memory error how many bytes were requested and how many are free."""
         try:
             yield
         except OutOfMemory as error:
@@ -197,7 +197,7 @@ class CudaDevice:
             raise OutOfMemory(f"{text} ({error})", error.status) from error
 
     def give_back(self, address: int, stream: Stream, others: set[Stream]) -> None:
-        """Free memory once these streams have come here."""
+        """Free memory once these streams have run all earlier work."""
         if self.lost or os.getpid() != self._process:
             return
         try:
@@ -207,11 +207,11 @@ class CudaDevice:
                 for other in others:
                     self.order(stream, other)
                 self.driver.free_on(address, stream)
-        except (BackendError, DriverError):  # whoever drops an array cannot be told
+        except (BackendError, DriverError):  # no caller can handle an error when an array is dropped
             self._unfreed.append((address, stream, others))
 
     def _give_back_later(self) -> None:
-        """Try again to free what could not be freed."""
+        """Free what could not be freed before."""
         for _ in range(len(self._unfreed)):
             with suppress(IndexError):  # another thread does the same
                 self.give_back(*self._unfreed.popleft())

@@ -1,7 +1,8 @@
-"""What kernels need of the CUDA driver: a protocol, behind which are pycuda (`with_pycuda.py`) and
-cuda-bindings (`with_bindings.py`).
+"""The protocol of the CUDA driver, as far as kernels need it; pycuda (`with_pycuda.py`) and cuda-bindings
+(`with_bindings.py`) implement it.
 
-Neither this module nor those import a compiler: what runs kernels that were compiled elsewhere needs no more.
+Neither this module nor those import a compiler, so that they suffice to run kernels that were compiled
+elsewhere.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import numpy as np
 
-# After one of these the context fails in every call, until the process ends.
+# After one of these statuses every call in the context fails until the process ends.
 STICKY = frozenset(
     f"CUDA_ERROR_{name}"
     for name in (
@@ -54,12 +55,12 @@ class DriverError(Exception):
 
     @property
     def sticky(self) -> bool:
-        """Whether the context is lost with it."""
+        """Whether the context is lost, so that all later calls fail."""
         return self.status in STICKY
 
 
 class OutOfMemory(DriverError):
-    """The device has not as much free memory as is asked for."""
+    """The device does not have the requested amount of free memory."""
 
 
 class Driver(Protocol):
@@ -88,7 +89,7 @@ class Driver(Protocol):
 
     @property
     def package(self) -> str:
-        """What the driver is called by."""
+        """The package by which the driver is called."""
         ...
 
     def entered(self) -> AbstractContextManager[None]:
@@ -151,11 +152,11 @@ class Driver(Protocol):
     def record(self, event: Any, stream: int) -> None: ...
 
     def wait(self, stream: int, event: Any) -> None:
-        """What is put on the stream from now on runs after what the event recorded."""
+        """Let all later work on the stream run after the work that the event recorded."""
         ...
 
     def done(self, event: Any) -> bool:
-        """Whether what the event recorded has run."""
+        """Whether the work that the event recorded has run."""
         ...
 
     def destroy_event(self, event: Any) -> None: ...
@@ -163,15 +164,15 @@ class Driver(Protocol):
     # ---- memory in the order of a stream
 
     def allocate_on(self, size: int, stream: int) -> int:
-        """The address of `size` bytes, at least 1, aligned to 256, for what comes later on the stream."""
+        """The address of `size` bytes, at least 1, aligned to 256, for later work on the stream."""
         ...
 
     def free_on(self, address: int, stream: int) -> None:
-        """Give it back once the stream has come here."""
+        """Free the memory once the stream has run all earlier work."""
         ...
 
     def pinned(self, size: int) -> tuple[np.ndarray[Any, np.dtype[np.uint8]], int]:
-        """Zeroed host memory that kernels can write, for ever, and its address for them."""
+        """Zeroed host memory that kernels can write and that is never freed, and its address for kernels."""
         ...
 
     def device_of(self, address: int) -> int | None:
@@ -179,19 +180,19 @@ class Driver(Protocol):
         ...
 
     def memory(self) -> tuple[int, int]:
-        """Bytes that are free, and that there are."""
+        """The free and the total bytes of memory."""
         ...
 
     # ---- graphs
 
     def capturing(self, stream: int) -> bool:
-        """Whether what is put on the stream goes into a graph."""
+        """Whether work put on the stream is captured in a graph."""
         ...
 
     def begin_capture(self, stream: int) -> None: ...
 
     def end_capture(self, stream: int) -> Any:
-        """What was put on the stream since, ready to be launched."""
+        """End the capture; returns its graph, ready to be launched."""
         ...
 
     def launch_graph(self, graph: Any, stream: int) -> None: ...

@@ -108,17 +108,17 @@ def _registers(state: CudaState, make: Callable[[CudaState], CudaState]) -> Cuda
 
 
 _CODE: tuple[Pass[CudaState] | Search[CudaState], ...] = (
-    Pass("code", "loop nest to CUDA C++", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
+    Pass("code", "emit CUDA C++", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
     Pass(
         "machine",
-        "CUDA C++ to machine code, by NVRTC",
+        "compile CUDA C++ to machine code, by NVRTC",
         "backends/cuda/nvrtc.py",
         _machine,
         lambda s: str(s.machine),
     ),
     Pass(
         "bounds",
-        "other launch bounds, where they pay",
+        "compile with other launch bounds, where these are predicted to be faster",
         "backends/cuda/bounds.py",
         _bounds,
         lambda s: s.module.text,
@@ -128,7 +128,7 @@ _MAPPED: tuple[Pass[CudaState] | Search[CudaState], ...] = (
     *program_passes(CudaState),
     Search(
         "registers",
-        "simpler mappings, as long as threads spill registers",
+        "try simpler mappings, as long as threads spill registers",
         "backends/cuda/passes.py",
         (*mapping(CudaState), *_CODE),
         _registers,

@@ -1,4 +1,5 @@
-"""Error records that kernels write to the host: nobody waits for a kernel to know whether a check failed.
+"""Error records that kernels write to host memory, so that no call has to wait for a kernel to know whether a
+check failed.
 
 A record is in pinned memory, which kernels reach and the host reads without asking the driver.  Each kernel
 has one for each of its streams and sizes; a kernel that finds a subscript out of range fills it, and the
@@ -105,7 +106,7 @@ class Records:
                     return
 
     def failed(self) -> bool:
-        """Whether a record has an error.  It asks nothing of the driver."""
+        """Whether a record has an error.  It calls no function of the driver."""
         return any(f.any() for f in self._firsts)
 
     def take(self) -> Exception | None:

@@ -21,11 +21,9 @@ devices = device.CudaDevices()
 
 
 def choose(targets: Sequence[str], name: str, number: int | None = None) -> int:
-    """Which of some targets is for a device, by default that of the setting `TC_CUDA_DEVICE`: the best
-    machine code, else the latest PTX.
-
-    Raises BackendError: TC0815 without a device, TC0830 where nothing is for it.
-    """
+    """The target, of these, whose code is best for a device, by default that of the setting `TC_CUDA_DEVICE`:
+    the best machine code, else the latest PTX.  Raises BackendError: TC0815 without a device, TC0830 if none
+    fits."""
     driver = device.find(number)
     best = max(range(len(targets)), key=lambda k: _rank(targets[k], driver.arch), default=None)
     if best is None or _rank(targets[best], driver.arch) < 0:
@@ -54,5 +52,5 @@ def _rank(target: str, arch: str) -> int:
 
 
 def restored(name: str, facts: Mapping[str, Any], code: bytes) -> Restored:
-    """What runs exported launches, which the first call loads on the device."""
+    """A kernel from exported launches, which the first call loads on the device."""
     return restored_launches(facts, device.Kernels(code))

@@ -18,7 +18,7 @@ _KEPT = (1 << 64) - 1  # bytes that the pool may keep across synchronisations: a
 
 
 def check(cu: Any, found: tuple[Any, ...]) -> Any:
-    """What a call returns besides its status: nothing, one value, or a tuple.  Raises DriverError."""
+    """The outputs of a call besides its status: nothing, one value, or a tuple.  Raises DriverError."""
     status, *values = found
     if status == cu.CUresult.CUDA_SUCCESS:
         return values[0] if len(values) == 1 else tuple(values)
@@ -78,7 +78,7 @@ class Streams:
             check(self._raw, self._raw.cuMemFree(address))
 
     def _pool(self) -> bool:
-        """Whether the device has pools of memory; theirs is told to keep what is given back."""
+        """Whether the device has memory pools; its default pool is configured to keep freed memory."""
         if self._has_pool is None:
             cu, device = self._raw, self._device_handle
             which = cu.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MEMORY_POOLS_SUPPORTED

@@ -1,1 +1,1 @@
-"""What the backends of GPUs share: from programs to launches.  No backend itself."""
+"""The code that all backends of GPUs share: from programs to launches.  It is no backend itself."""

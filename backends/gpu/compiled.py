@@ -98,7 +98,7 @@ class Compiled(Launched):
         return self.nest.origins
 
     def lines(self, stage: str) -> Lines:
-        """A stage with what its lines are of; see `tc.pipeline.target.Traced`."""
+        """A stage in lines that name their stages; see `tc.pipeline.target.Traced`."""
         if stage == "loops":
             return nest_lines(self.nest)
         if stage == "choice":
@@ -113,7 +113,7 @@ class Compiled(Launched):
         return disk.pack(facts, self.functions.cubin)
 
     def steps(self) -> tuple[Kernel, ...]:
-        """What is launched, in order."""
+        """The launches, in order."""
         return self.module.kernels
 
 

@@ -1,4 +1,4 @@
-"""What a call of kernels takes and gives."""
+"""The parameters and results of a call of kernels."""
 
 from __future__ import annotations
 

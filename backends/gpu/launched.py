@@ -1,5 +1,5 @@
-"""Kernels that are launched one after the other, on arrays of the host or of a device: what those that were
-compiled here and those that were compiled before have in common."""
+"""Kernels that are launched one after the other, on arrays of the host or of a device; shared by kernels that
+were compiled in this process and stored ones."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Launched:
     interface: Interface
 
     def steps(self) -> tuple[Kernel, ...]:
-        """What is launched, in order."""
+        """The launches, in order."""
         raise NotImplementedError
 
     def run(self, inputs: Sequence[Array], outputs: Sequence[Array]) -> Record | None:

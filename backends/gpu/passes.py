@@ -75,9 +75,10 @@ G = TypeVar("G", bound=GpuState)
 
 @dataclass(frozen=True, slots=True)
 class Lowered:
-    """`nest` has launches; `schedule`, `mapped` and `choice`, traced, are the stages of these names.
+    """A program as launches: `nest` contains them; `schedule`, `mapped` and `choice`, traced, are the stages
+    of these names.
 
-    `notices`: where kernels do less than options ask for; `notes` are those of the program's passes.
+    `notices`: where kernels do less than options request; `notes` are those of the program's passes.
     """
 
     nest: LoopNest
@@ -138,9 +139,9 @@ def _too_much(option: str, most: str, target: Target) -> ArgumentError:
 
 
 def _parts(state: G, make: Callable[[G], G]) -> G:
-    """The candidate of split reductions that is predicted to be fastest; the first one that is near the bound
-    of memory ends the search."""
-    # All parameters and results; where a gather reads less of a table, the predictions of kernels say so.
+    """The split of reductions that is predicted to be fastest; the search ends at the first one that is near
+    the limit of memory bandwidth."""
+    # All parameters and results; the predictions of kernels know where a gather reads less of a table.
     buffers = (b for b in state.program.buffers if b.role != "temporary")
     moved = sum(bytes_of(b, state.typical) for b in buffers)
     made: list[G] = []
@@ -209,9 +210,11 @@ def with_loops(
     passes: tuple[Pass[G] | Search[G], ...],
     code: tuple[Pass[G] | Search[G], ...],
 ) -> Search[G]:
-    """These passes, which end in `code`.  The straight-line parts of a program with sequential loops become
-    launches each by the passes `to_nest`, and the host runs the loops around these.  Buffers keep their
-    dimensions there, which all parts share."""
+    """The search for programs with sequential loops around `passes`, which end in `code`.
+
+    Each straight-line part of such a program becomes launches by the passes `to_nest`, and the host runs the
+    loops around these.  Buffers keep their dimensions, which all parts share.
+    """
     to_launches = PassList[G](name, to_nest)
     to_scatters = PassList[G](name, scatters(GpuState))  # type: ignore[arg-type]
     to_code = PassList[G](name, code)
@@ -241,7 +244,7 @@ def with_loops(
 
     return Search(
         "segments",
-        "the straight-line parts of a program, put into its sequential loops",
+        "compile each straight-line part of a program, and put sequential loops around them",
         "tc/poly/composition.py",
         passes,
         run,
@@ -253,7 +256,7 @@ def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
     return (
         Search(
             "parts",
-            "programs with long reductions split in several ways, until one is near the bound of memory",
+            "try several splits of long reductions, until one is near the limit of memory",
             "backends/gpu/policy.py",
             (
                 Pass(
@@ -277,7 +280,7 @@ def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
         ),
         Pass(
             "schedule",
-            "the schedule tree of the loops that were fused",
+            "build the schedule tree of the fused loops",
             "tc/poly/schedule.py",
             _schedule,
             lambda s: s.tree,
@@ -285,7 +288,7 @@ def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
         ),
         Pass(
             "assemble",
-            "launches and storage: the loop nest",
+            "put launches and storage together: the loop nest",
             "tc/poly/loop_nest.py",
             assembled,
             lambda s: nest_text(s.nest),
@@ -309,7 +312,7 @@ def unmapped(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
         *identity_passes(kind),
         Pass(
             "assemble",
-            "one launch of one thread",
+            "make one launch of one thread",
             "tc/poly/loop_nest.py",
             _launch,
             lambda s: nest_text(s.nest),
@@ -336,7 +339,7 @@ def scatters(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
         *identity_passes(kind),
         Pass(
             "assemble",
-            "a launch for each scatter, with threads over what no two of its instances share",
+            "make a launch for each scatter, with threads over a loop whose iterations share no elements",
             "backends/gpu/scatter.py",
             _scatters,
             lambda s: nest_text(s.nest),
@@ -382,8 +385,8 @@ def _lowered(state: GpuState, *, machine: bool = True) -> Lowered:
 
 
 def _notices(taken: Sequence[Candidate], loops: int, options: Options) -> Iterator[str]:
-    """Where kernels do less than options ask for; statements have at most so many `loops`.  What the search
-    decides without options needs no notice."""
+    """The notices of kernels that do less than options request; statements have at most so many `loops`.
+    Decisions of the search without options need no notice."""
     made = [c.kernel for c in taken]
     for p in (c.prediction for c in taken):
         if not p.occupancy.blocks:

@@ -31,7 +31,7 @@ def launches(
     valid until the next one.  Raises BackendError, code TC0810, if a launch has too many blocks."""
 
     def all_of(numbers: Sequence[int], depth: int) -> Iterator[tuple[int, int, Sizes]]:
-        """Kernels that stand in the same loops of the host down to a depth."""
+        """Kernels that are inside the same host loops down to a depth."""
         for loop, group in itertools.groupby(numbers, lambda k: kernels[k].loops[depth : depth + 1]):
             inner = list(group)
             if not loop:

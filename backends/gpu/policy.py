@@ -209,7 +209,8 @@ def isolate(statements: Collection[str], policy: FusionPolicy) -> FusionPolicy:
 
 
 def keep_apart(number: Mapping[str, int], policy: FusionPolicy, reason: str) -> FusionPolicy:
-    """The policy that does not fuse statements with different numbers, for this reason; the default is 0."""
+    """The policy that does not fuse statements with different numbers, for this reason; the number of other
+    statements is 0."""
 
     def why(p: Proposal) -> str:
         return policy.why(p) if len({number.get(s, 0) for s in (*p.first, *p.second)}) == 1 else reason

@@ -105,7 +105,7 @@ def scalar_value(array: Array) -> Any:
 
 
 def record_of(words: Array) -> Record | None:
-    """What an error record says; None if no check has failed."""
+    """The contents of an error record; None if no check has failed."""
     if words[0] == 0:
         return None
     # A kernel sets the low half of the first word, to the number of the check + 1.

@@ -1,4 +1,4 @@
-"""Launches as plain data, with their machine code: what is kept on disk and in bundles, and runs without a
+"""Launches as plain data, with their machine code, for the disk and for bundles; they run without a
 compiler."""
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Restored(Launched):
         return self.interface.workspace
 
     def steps(self) -> tuple[Kernel, ...]:
-        """What is launched, in order."""
+        """The launches, in order."""
         return self.kernels
 
 
@@ -69,7 +69,7 @@ def facts_of(
 
 
 def restored(facts: Mapping[str, Any], functions: Functions) -> Restored:
-    """The inverse of `facts_of`.  Raises ValueError, KeyError or TypeError for what is not its result."""
+    """The inverse of `facts_of`.  Raises ValueError, KeyError or TypeError for other data."""
     sizes = {str(n): (str(array), int(d)) for n, (array, d) in facts["sizes"].items()}
     interface = Interface(
         str(facts["name"]),

@@ -1,4 +1,4 @@
-"""What a tuner asks of the GPU backends: loops, predictions and limits."""
+"""The tuner's interface to the GPU backends: loops, predictions and limits."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def predict(program: Program, options: Options, target: Target) -> float | None:
 
 
 def limits(target: Target, device: str) -> dict[str, Any]:
-    """What a choice of options depends on."""
+    """The facts that a choice of options depends on."""
     return {
         "device": device or target.name,
         "arch": target.arch,

@@ -75,7 +75,7 @@ def failed(name: str, what: str) -> BackendError:
 
 
 def checked(name: str, compiled: Callable[[], bytes]) -> bytes:
-    """What `compiled` makes of a schedule; BackendError (TC0806) where Halide refuses the schedule."""
+    """The result of `compiled` for a schedule; BackendError (TC0806) where Halide refuses the schedule."""
     with held_stderr() as take:
         try:
             return compiled()

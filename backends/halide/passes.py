@@ -1,5 +1,6 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
-"""The passes of the halide backend: Funcs, a schedule by an autoscheduler if one is asked, an object file."""
+"""The passes of the halide backend: Funcs, a schedule by an autoscheduler if an option names one, an object
+file."""
 
 from __future__ import annotations
 
@@ -91,7 +92,7 @@ def _funcs(state: HalideState) -> HalideState:
     target = _target(options, any(size(b) >= 1 << 31 for b in program.buffers))
     ask, notes = options.autoschedule, ()
     if ask is not None and any(size(b) == 0 for b in program.buffers):
-        # Autoschedulers take what they are told of sizes, at least 1, for granted.
+        # Autoschedulers rely on estimated sizes of at least 1.
         ask, notes = None, (f"a tensor is empty: {options.autoschedule} is not asked",)
     lowered = build(program, unscheduled=ask is not None)
     function = f"tc_halide_{next(_numbers)}"
@@ -190,7 +191,7 @@ def _statements(state: HalideState) -> str:
 
 
 def _written(write: Callable[[str], None]) -> bytes:
-    """What Halide writes into a file."""
+    """The text that Halide writes to a file."""
     with tempfile.TemporaryDirectory(prefix="tc-") as folder:
         path = Path(folder, "out")
         write(str(path))
@@ -200,24 +201,24 @@ def _written(write: Callable[[str], None]) -> bytes:
 PASSES = PassList[HalideState](
     "halide",
     (
-        Pass("funcs", "the program as Halide's Funcs", "tc/halide/funcs.py", _funcs),
+        Pass("funcs", "build Halide's Funcs from the program", "tc/halide/funcs.py", _funcs),
         Pass(
             "autoschedule",
-            "what an autoscheduler chooses, if one is asked",
+            "schedule by an autoscheduler of Halide, if an option names one",
             "backends/halide/autoschedule.py",
             _schedule,
             lambda s: s.schedule,
         ),
         Pass(
             "emit",
-            "Halide's lowering and code generation, to an object file",
+            "lower and generate code by Halide, to an object file",
             "backends/halide/glue.py",
             _emit,
             _statements,
         ),
         Pass(
             "link",
-            "object file to machine code in this process",
+            "link the object file into this process",
             "backends/halide/linker.py",
             _link,
             lambda s: s.compiled.artifact("asm"),

@@ -1,4 +1,4 @@
-"""Which stages the lines of Halide's lowered statements are of.
+"""The stages that the lines of Halide's lowered statements belong to.
 
 Halide names the loops of a definition `FUNC.sNUMBER.VARIABLE`: number 0 is the pure definition, the updates
 follow.  Its Python package has these statements as text only.

@@ -51,8 +51,13 @@ def _machine(state: OpenclState) -> OpenclState:
 
 
 _CODE: tuple[Pass[OpenclState] | Search[OpenclState], ...] = (
-    Pass("code", "loop nest to OpenCL C", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
-    Pass("machine", "OpenCL C to kernels, by the device's compiler", "backends/opencl/device.py", _machine),
+    Pass("code", "emit OpenCL C", "tc/codegen/gpu_source.py", _code, lambda s: s.module.text),
+    Pass(
+        "machine",
+        "compile OpenCL C to kernels, by the device's compiler",
+        "backends/opencl/device.py",
+        _machine,
+    ),
 )
 _MAPPED = (*program_passes(OpenclState), *mapping(OpenclState))
 PASSES = PassList[OpenclState](
@@ -108,6 +113,6 @@ class Backend:
         return tuning.predict(program, options, with_overrides(device.find().target, options, self.name))
 
     def limits(self, options: Options) -> Mapping[str, Any]:
-        """What the device allows, by name."""
+        """The limits of the device, by name."""
         found = device.find()
         return tuning.limits(with_overrides(found.target, options, self.name), found.name)

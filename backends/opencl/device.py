@@ -78,7 +78,7 @@ class Device:
     @property
     def flags(self) -> str:
         """Options of the compiler: correctly rounded division and roots of float32, if the device supports
-        them; denormals are kept.  Warnings are off, as nobody edits the text."""
+        them; denormals are kept.  Warnings are off, since the text is generated."""
         exact = self.device.single_fp_config & self.cl.device_fp_config.CORRECTLY_ROUNDED_DIVIDE_SQRT
         flags = "-w -cl-std=CL1.2" + (" -cl-fp32-correctly-rounded-divide-sqrt" if exact else "")
         # Optimisations of PoCL 3.0 before it turns threads into loops miscompile barriers under conditions,

@@ -64,13 +64,13 @@ def identity_passes(kind: type[I]) -> tuple[Pass[I], ...]:
         scop_pass(kind),
         Pass(
             "schedule",
-            "the schedule tree: statements and loops in source order",
+            "build the schedule tree: statements and loops in source order",
             "tc/poly/schedule.py",
             _schedule,
             lambda s: s.tree,
             _legal,
         ),
-        Pass("ast", "loops from the schedule tree, by isl's AST generation", "tc/poly/ast.py", _ast),
+        Pass("ast", "generate loops from the schedule tree, by isl", "tc/poly/ast.py", _ast),
     )
 
 
@@ -112,13 +112,13 @@ PASSES = PassList[ReferenceState](
     (
         Search(
             "segments",
-            "the straight-line parts of a program, put into its sequential loops",
+            "compile each straight-line part of a program, and put sequential loops around them",
             "tc/poly/composition.py",
             (
                 *identity_passes(ReferenceState),
                 Pass(
                     "assemble",
-                    "loops and storage: the loop nest",
+                    "put loops and storage together: the loop nest",
                     "tc/poly/loop_nest.py",
                     _assemble,
                     lambda s: nest_text(s.nest),
@@ -129,14 +129,14 @@ PASSES = PassList[ReferenceState](
         ),
         Pass(
             "code",
-            "loop nest to scalar LLVM IR",
+            "emit scalar LLVM IR",
             "tc/codegen/llvm_ir.py",
             _code,
             lambda s: c_family.emit(s.nest),
         ),
         Pass(
             "machine",
-            "LLVM IR to machine code",
+            "compile LLVM IR to machine code",
             "tc/codegen/llvm_jit.py",
             _machine,
             lambda s: s.code.assembly(),

@@ -233,7 +233,7 @@ def workloads(
         if tiny:
             key = f"{case.key.partition('@')[0]}@{','.join(map(str, case.tiny))}"
         for k, (map_name, s) in enumerate(found):
-            made = _Made(s, interface.of(program, s.nest.workspace))
+            made = _CompiledCase(s, interface.of(program, s.nest.workspace))
             one = blob(
                 slug(f"{key}-map{k}"), made, {}, {}, target, phase="timing", group=group or case.group,
                 program=case.name, workload=key, map=k, map_name=map_name,
@@ -250,7 +250,7 @@ def microkernels(arch: str) -> Packed:
     return one, made.cubin, micro.TEXT, None
 
 
-class _Made:
+class _CompiledCase:
     """A state of the cuda backend as its compiled programs are."""
 
     def __init__(self, state: Any, interface: Any) -> None:

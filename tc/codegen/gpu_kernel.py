@@ -303,7 +303,8 @@ class KernelPrinter(Printer):
         return f"{function}(&{target}, {self.expr.cast(v, s.value.dtype, t).text});"
 
     def _checks_of(self, s: Compute) -> list[str]:
-        """What says whether a scatter stays in its tensor: the checks of its load of the old value."""
+        """The variables that tell whether a scatter stays in its tensor: the checks of its load of the old
+        value."""
         assert isinstance(self.expr, _GpuExpr)
         for e in walk(s.value):
             if isinstance(e, Load) and e.buffer == s.buffer and e.checked and e.subscripts == s.subscripts:
@@ -332,7 +333,7 @@ class KernelPrinter(Printer):
         self.expr.used_names |= set(env.values())
         element = f"{self.dialect.global_space}const {self.dialect.storage(array.dtype)}"
         start = f"({element} *){self.styles[array.name].name}"
-        if condition is not None and load.checked:  # only what is copied is checked
+        if condition is not None and load.checked:  # only copied elements are checked
             self.out.append(f"{pad}if ({self.pure(condition, env)}) {{")
             self.emit_copy(replace(s, value=load), env, pad + "  ")
             self.out += [f"{pad}}} else {{", f"{pad}  {function}(&{place}, {start}, false);", f"{pad}}}"]

@@ -1,4 +1,4 @@
-"""What a text for GPUs is made of: kernels with their arguments, and the loops of the host around them."""
+"""Modules for GPUs: kernels with their arguments, and the loops of the host around them."""
 
 from __future__ import annotations
 

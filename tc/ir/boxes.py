@@ -13,9 +13,11 @@ from tc.lang import resolved as r
 
 @dataclass(frozen=True, slots=True)
 class Boxes:
-    """What range inference found, in the IR's terms: per tensor storage, per statement and variable, and for
-    the variables of sequential loops.  `cut`: statements, and dimensions that they write within the tensor
-    only because of their conditions."""
+    """The results of range inference in terms of the IR: the box of each tensor's storage, the ranges of each
+    statement's variables, and those of the counters of sequential loops.
+
+    `cut`: statements, and the dimensions in which only their conditions keep their writes inside the tensor.
+    """
 
     tensors: Mapping[r.Tensor, Box]
     variables: tuple[Mapping[str, Range], ...]
@@ -30,7 +32,7 @@ class Boxes:
         return tuple(Range(x.ZERO, b.extent) for b in self.box(t.base))
 
     def shift(self, t: r.Tensor) -> list[Expr | None]:
-        """What to add to a view's subscripts to address its storage."""
+        """The amount to add to a view's subscripts to address its storage."""
         out: list[Expr | None] = [None] * t.rank
         while t.base is not None:
             t = t.base

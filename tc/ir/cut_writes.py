@@ -18,10 +18,10 @@ from tc.ir.simplify import simplify
 def over_coordinates(
     stage: Stage, box: Box, offsets: Mapping[int, Expr | None]
 ) -> tuple[Stage, Mapping[str, Expr]]:
-    """The same stage with the variables of some dimensions replaced by the tensor's coordinates there, and
-    what these variables are in terms of the new ones.
+    """The stage with the variables of some dimensions replaced by the tensor's coordinates there, and these
+    variables in terms of the new ones.
 
-    `offsets`: by dimension what is added to its variable, None for nothing.
+    `offsets`: for each dimension the amount that is added to its variable, None for no change.
     """
     axes = {v.name: v for v in stage.domain.vars}
     at: dict[str, Expr] = {}

@@ -1,4 +1,5 @@
-"""Quotients and remainders without what does not matter: where in a tile a point is, of its tile's number."""
+"""Simplification of quotients and remainders: the position of a point inside of a tile does not change the
+number of its tile."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ Span = Callable[[Expr], "tuple[int, int] | None"]  # the values that an index ma
 
 
 def shorter(e: FloorDiv, span: Span) -> Expr | None:
-    """A quotient of fewer terms, if any: of `32 * x + y` by 64 that of x by 2 where 0 <= y < 32."""
+    """An equal quotient of fewer terms, if any: `(32 * x + y) / 64` is `x / 2` where 0 <= y < 32."""
     if e.dtype != INDEX or not isinstance(e.b, IntImm) or e.b.value <= 1:
         return None
     terms, constant = linear_terms(e.a)
@@ -35,7 +36,7 @@ def shorter(e: FloorDiv, span: Span) -> Expr | None:
 
 
 def remainder(e: Sub, span: Span) -> Expr | None:
-    """`x - 2 * (x / 2)` as what it is."""
+    """`x - 2 * (x / 2)` as the remainder `x % 2`."""
     match e.b:
         case Mul(IntImm(d), FloorDiv() as q) | Mul(FloorDiv() as q, IntImm(d)) if e.dtype == INDEX and d > 0:
             q = shorter(q, span) or q

@@ -1,7 +1,7 @@
-"""`checks="drop"`: scatters that leave out what lies outside their tensor, without a word.
+"""`checks="drop"`: scatters silently leave out elements outside of their tensor.
 
-A subscript that data choose is clamped into the tensor.  Where it was outside, the neutral element of the
-reduction is what is combined.  A tensor without elements gets nothing.
+A data-dependent subscript is clamped into the tensor; where it was outside, the neutral element of the
+reduction is combined.  A tensor without elements is not updated.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tc.ir.program import Program, Stage
 
 
 def dropped(program: Program) -> Program:
-    """The program with scatters of which no subscript need be checked."""
+    """The program with scatters whose subscripts need no checks."""
     return replace(program, stages=tuple(_stage(program, s) for s in program.stages))
 
 

@@ -10,8 +10,8 @@ from tc.ir.program import Program
 
 
 def empty_ranges(program: Program, sizes: Mapping[str, int]) -> Iterator[EmptyRange]:
-    """A warning for each variable of a statement that has no values, if no size is 0: what its range says
-    is then seldom what was meant."""
+    """A warning for each variable of a statement that has no values although no size is 0, since its range is
+    then probably wrong."""
     if not all(sizes.values()):
         return
     seen: set[tuple[str, str]] = set()

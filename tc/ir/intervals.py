@@ -14,7 +14,7 @@ from tc.ir import expr as x
 from tc.ir.expr import INDEX, Expr
 from tc.ir.program import Box
 
-# Of so many indices of int32 a sum does not wrap around: an array that large has indices of int64.
+# A sum of so many int32 indices does not wrap around: larger arrays have int64 indices.
 INT32_SUMMANDS = 4
 
 Interval = tuple[int, int]
@@ -119,7 +119,8 @@ def is_affine(e: Expr, names: Intervals) -> bool:
 
 
 def compared(e: x.LT | x.LE | x.GT | x.GE | x.EQ | x.NE, a: Interval, b: Interval) -> bool | None:
-    """A comparison of any numbers of two intervals, by what their difference may be."""
+    """The result of a comparison for any numbers of two intervals, if their difference decides it; else
+    None."""
     low, high = a[0] - b[1], a[1] - b[0]
     match e:
         case x.LT():

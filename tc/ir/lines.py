@@ -1,7 +1,7 @@
-"""Lines of text that say which stages they show, for readers that mark a statement wherever it is.
+"""Lines of text with the stages that they show, for readers that mark a statement in every text.
 
-A text is traced if lines end in `TRACE` and the names of their stages; `split` makes `Line`s of that.
-Emitters write traces where they are asked to, what explains a choice always does.
+In a traced text, lines end in `TRACE` and the names of their stages; `split` turns these into `Line`s.
+Emitters write traces on request; texts that explain a choice always have them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ TRACE = "\x1f"  # a character that no text of ours has
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line without its newline.  `stages` are those that it states or computes; `around` are those that lie
-    inside of what it opens, such as a loop."""
+    """A line without its newline.  `stages` are those that it states or computes; `around` are those of the
+    statements inside of what it opens, such as a loop."""
 
     text: str
     stages: frozenset[str] = frozenset()

@@ -2,10 +2,10 @@
 
     LoopNest : Argument*, Stmt
     Stmt     : Block | For | If | Compute | Promote | Prefetch | Launch | Combine | Sync
-    For      : var from lower to upper (exclusive) by step, of a kind (what a schedule's marks said)
+    For      : var from lower to upper (exclusive) by step, of a kind (from the marks of the schedule)
     Compute  : buffer[subscripts] (op)= value     one instance of a stage
     Promote  : a statement during which elements of some buffers live in registers
-    Prefetch : asks for the cache line of an element that will be read soon
+    Prefetch : fetches the cache line of an element that will be read soon
     Launch   : a kernel on a GPU, its body for each thread of each block
     Combine  : one value of those that several threads hold
     Sync     : a barrier
@@ -39,14 +39,16 @@ class LoopKind(Enum):
     VECTOR = "vector"
     UNROLLED = "unrolled"
     DOT = "dot"  # neighbours in both factors of a product, summed (or moved) together
-    PREFIX = "prefix"  # in lanes: each combines what comes up to itself (`tc.transforms.loops.lane_prefixes`)
-    TRANSPOSED = "transposed"  # the rows of a block that is moved through registers, its columns lanes
+    PREFIX = (
+        "prefix"  # in lanes: each combines the elements up to its own (`tc.transforms.loops.lane_prefixes`)
+    )
+    TRANSPOSED = "transposed"  # the rows of a block that is transposed in registers; its columns are lanes
 
 
 @dataclass(frozen=True, slots=True)
 class For:
     """`lanes`: the width of a vector loop, at least its length (0: the next power of two).  `unroll`: how
-    many iterations of a serial loop the compiler of a GPU is to unroll (0: as it likes)."""
+    many iterations of a serial loop the compiler of a GPU unrolls (0: it decides)."""
 
     var: str
     lower: Expr
@@ -74,12 +76,12 @@ class Block:
 class Compute:
     """`buffer[subscripts] = value`, or `= buffer[subscripts] <op> value`.
 
-    `point` gives the values of the stage's iteration variables (for comments, traces and the error
-    record of checked accesses); `text` is the source statement.  An `asynchronous` one copies an element to
-    shared memory, or 0 under a condition, while its thread goes on: it is there after a `Sync` for copies.
-    A copy of `width` elements is one of an element and of those that follow it in both rows, converted or
-    not; all of them lie where vectors of so many do, and a condition holds for all or for none.  An `atomic`
-    update is one that other threads may make of the same element at the same time.
+    `point` gives the values of the stage's iteration variables (for comments, traces and the error record of
+    checked accesses); `text` is the source statement.  An `asynchronous` one copies an element to shared
+    memory, or 0 under a condition, while its thread continues: the element is there after a `Sync` for
+    copies.  One of `width` elements copies an element and those that follow it in both rows, converted or
+    not; both places are aligned to vectors of that many elements, and a condition holds for all of them or
+    for none.  An `atomic` update may be made by several threads to the same element at the same time.
     """
 
     stage: str
@@ -96,8 +98,9 @@ class Compute:
 
 @dataclass(frozen=True, slots=True)
 class Promote:
-    """While `body` runs, the elements of `buffers` that it touches live in registers: loaded before if their
-    first use reads them, stored after unless the buffer is one of `dead`, whose values nobody needs."""
+    """While `body` runs, the elements of `buffers` that it accesses are in registers: loaded before it if
+    their first access reads them, and stored after it unless the buffer is one of `dead`, whose values are
+    not needed any more."""
 
     buffers: frozenset[str]
     dead: frozenset[str]
@@ -106,8 +109,8 @@ class Promote:
 
 @dataclass(frozen=True, slots=True)
 class Prefetch:
-    """A hint: the element need not exist, and nothing is read.  `level`: the cache that it should be in;
-    `write`: to be written there."""
+    """A hint: the element need not exist, and nothing is read.  `level` is the cache to fetch the line into;
+    with `write` it is fetched for a store."""
 
     buffer: str
     subscripts: tuple[Expr, ...]
@@ -118,11 +121,12 @@ class Prefetch:
 @dataclass(frozen=True, slots=True)
 class Launch:
     """A kernel on a GPU: `body` runs for each value of the variables `blocks`, and in each block for each
-    value of `threads`; both start at 0, the first varies fastest, none is one block or one thread.
+    value of `threads`.
 
-    There are at most `MOST_BLOCKS`.  Blocks run in any order, so do the threads of a block between two
-    barriers.  What a launch writes to memory is there for the next.  Of a `shared` array each block has its
-    own, of a `register` array each thread; what they hold at first is undefined.
+    Both start at 0, and the first one varies fastest; no variables mean one block or one thread.  There are
+    at most `MOST_BLOCKS`.  Blocks run in any order, and so do the threads of a block between two barriers.
+    The next launch sees what a launch has written to memory.  Each block has its own copy of a `shared`
+    array, each thread of a `register` array; their initial contents are undefined.
     """
 
     name: str
@@ -133,11 +137,13 @@ class Launch:
 
 @dataclass(frozen=True, slots=True)
 class Combine:
-    """Where the variable `thread` is 0, each element of the register array `buffer` becomes the combination
-    by `op` of those of all threads of the block that differ in that variable alone, always in the same order;
-    elsewhere it is the same if that is wanted `everywhere`, else undefined.  All threads of a block get
-    there together; where those that combine are of several warps (`tc.ir.grouping`), it is a barrier of the
-    block."""
+    """A reduction across threads: each element of the register array `buffer` is combined by `op` over all
+    threads of the block that differ only in the variable `thread`, always in the same order.
+
+    The thread with `thread` 0 has the result; with `everywhere` all threads have it, otherwise theirs is
+    undefined.  All threads of a block reach it together; if the combined threads belong to several warps
+    (`tc.ir.grouping`), it is a barrier of the block.
+    """
 
     buffer: str
     op: Op
@@ -147,8 +153,9 @@ class Combine:
 
 @dataclass(frozen=True, slots=True)
 class Sync:
-    """All threads of the block, or of each `warp` (32 neighbours), get here before any of them goes on, and
-    see what the others wrote; with `copies` also what they copied asynchronously."""
+    """A barrier: no thread of the block, or of each `warp` (32 neighbours), continues before all have reached
+    it; then each sees what the others have written, and with `copies` also what they have copied
+    asynchronously."""
 
     warp: bool = False
     copies: bool = False
@@ -162,19 +169,21 @@ ArrayRole = Literal["input", "output", "temporary", "private", "register", "shar
 
 @dataclass(frozen=True, slots=True)
 class Array:
-    """A buffer of the nest: dense row-major extents; `offset` is its place in the workspace in bytes for
-    a temporary, else None; `lower` are the logical coordinates of its first element.
+    """A buffer of the nest, dense and row-major with extents `shape`.
 
-    Of a `private` array (a pack, a tile of a temporary) each iteration of the parallel loop `owner` has its
-    own, which does not outlive it: `stride` bytes apart are those of iterations that run at the same time.  A
-    `register` array exists only inside a `Promote` or a `Launch`, a `shared` one only inside a `Launch`;
-    `padding` elements that nobody uses follow each of its rows. All of these may hold part of the results
-    of the buffer `partial_of`, to be combined later. A `nontemporal` array is only written, once, by stores
-    that bypass the caches; if `line_aligned`, its tiles begin at cache lines, which depends on its address
-    at run time. `shift`: it holds the excess of sums of products of a shifted pack. Of a register array
-    with `replicas` several threads hold the same, each its own: they all run the statements that write it.
-    Of one in `planes` the last two dimensions are in the other order than in the source; of `copies` of what
-    the source has, the first one is not there.
+    `offset` is the place of a temporary in the workspace, in bytes, else None; `lower` are the logical
+    coordinates of the first element.
+
+    Each iteration of the parallel loop `owner` has its own copy of a `private` array (a pack, a tile of a
+    temporary) for as long as it runs: the copies of iterations that run at the same time are `stride` bytes
+    apart.  A `register` array exists only inside a `Promote` or a `Launch`, a `shared` one only inside a
+    `Launch`; `padding` unused elements follow each of its rows.  All of these may hold partial results of the
+    buffer `partial_of`, to be combined later.  A `nontemporal` array is only written, once, by stores that
+    bypass the caches; if `line_aligned`, its tiles begin at cache lines, which depends on its address at run
+    time.  `shift`: it holds the excess of sums of products of a shifted pack.  `replicas`: several threads
+    have a copy of a register array with the same contents, since all of them run the statements that write
+    it.  `planes`: the last two dimensions are exchanged with respect to the source.  `copies`: the first
+    dimension, which the source does not have, numbers copies of the array.
     """
 
     name: str
@@ -195,7 +204,7 @@ class Array:
     copies: bool = False
 
     def source_dimension(self, d: int) -> int:
-        """What messages call a dimension: its place in the source."""
+        """The number of a dimension in the source, for messages."""
         rank = len(self.shape)
         if self.copies:
             d, rank = d - 1, rank - 1
@@ -260,8 +269,8 @@ def flattened(s: Stmt) -> Iterator[Stmt]:
 
 
 def copied(s: Compute) -> tuple[Load | None, Expr | None]:
-    """What a copy to shared memory reads, and the condition without which it is 0.  It may be converted.
-    Nothing is read where the condition never holds."""
+    """The source of a copy to shared memory, possibly converted, and the condition without which the copy is
+    0.  Nothing is read where the condition is false."""
     load, condition = s.value, None
     if isinstance(load, FloatImm | IntImm | UIntImm) and s.op is None:
         return None, None

@@ -72,7 +72,7 @@ class _Storage:
     dtype: DType  # of the language; the buffer may hold a wider one
     versions: int = 0
     current: str = ""
-    read: bool = False  # by another tensor since the current version began
+    read: bool = False  # read by another tensor since the current version began
     rounded: str | None = None  # the half output this float32 buffer is rounded into at the end
     defined: bool = field(default=False)
 
@@ -280,7 +280,7 @@ class _Lowering:
         if op is not None and (st.initializes or not s.defined):
             # In a loop each iteration starts anew what it reduces into, and nothing else.
             first = not s.defined and not self.around
-            # A first definition initialises the whole box, a later one what its left-hand side covers.
+            # A first definition initialises the whole box, a later one the elements of its left-hand side.
             lhs = set(st.indices)
             kept = (
                 ()
@@ -314,7 +314,7 @@ class _Lowering:
                 self._over_coordinates(made, s.buffer.box, cut)
 
     def _offset(self, st: r.Statement, sub: r.Subscript, shift: Expr | None) -> Expr | None:
-        """What a subscript of a left-hand side adds to its variable."""
+        """The amount that a subscript of a left-hand side adds to its variable."""
         own = None if sub.offset is None else self.expressions.index(sub.offset, st)
         return x.Add(own, shift) if own is not None and shift is not None else own or shift
 

@@ -158,8 +158,8 @@ class Stage:
 class Site:
     """A checked access, for messages.
 
-    `variables` are those of its statement in the source, in domain order.  Where its stage has other loops by
-    now, `loops` are their variables, and `values` what the ones of the source are of these.
+    `variables` are those of its statement in the source, in domain order.  If a pass has changed the loops of
+    its stage, `loops` are their variables, and `values` gives the variables of the source in terms of these.
     """
 
     tensor: str
@@ -179,10 +179,9 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Precondition:
-    """A relation between sizes (and specialised scalars) that a call must satisfy.
-
-    `shown` is what it comes to where no size is 0, which reads better; `condition` decides.  `remedy`: how
-    else the source could be written, for the help of the error.
+    """A relation between sizes (and specialised scalars) that a call must satisfy.  `condition` decides;
+    `shown` is its simpler form where no size is 0, for messages.  `remedy` says how else the source could be
+    written, for the help of the error.
     """
 
     condition: Expr
@@ -193,7 +192,7 @@ class Precondition:
 
     @property
     def display(self) -> Expr:
-        """What to show: the condition itself where what it comes to says nothing."""
+        """The form to show: `shown`, or the condition itself if that has no simpler form."""
         return self.condition if self.shown is None or constant(self.shown) is not None else self.shown
 
 
@@ -226,7 +225,7 @@ class Program:
 
     @property
     def origins(self) -> Mapping[str, Span]:
-        """The places of the stages in the source, of those that have one."""
+        """The places in the source of the stages that have one."""
         return {s.name: s.span for s in self.stages if s.span is not None}
 
     @property
@@ -238,12 +237,12 @@ class Program:
 
     @property
     def composite(self) -> bool:
-        """Whether it has sequential loops or scatters, around and beside which its parts are compiled."""
+        """Whether it has sequential loops or scatters, so that it is compiled in parts."""
         return any(s.loops or s.scatters for s in self.stages)
 
     @property
     def loops(self) -> tuple[Loop, ...]:
-        """The sequential loops, those around others first."""
+        """The sequential loops, outer ones before inner ones."""
         return tuple(dict.fromkeys(loop for s in self.stages for loop in s.loops))
 
     @property
@@ -264,15 +263,15 @@ def _extents(s: Stage) -> tuple[Expr, ...]:
 
 
 def fresh(name: str, taken: Collection[str]) -> str:
-    """A name that is not taken, as like this one as can be."""
+    """A name that is not taken, as similar as possible to this one."""
     while name in taken:
         name += "_"
     return name
 
 
 def moved_sites(program: Program, stage: Stage, at: Mapping[str, Expr] | None = None) -> tuple[Site, ...]:
-    """The sites of a program, of whose statements one is `stage` now, with other loops or in another order:
-    the variables `at` are these expressions of its."""
+    """The sites of a program after a change of one statement to `stage`, with other loops or another order;
+    `at` gives old variables in terms of the new ones."""
     sites = list(program.sites)
     for number in {e.site for e in walk(stage.value) if isinstance(e, Call) and e.checked}:
         sites[number] = sites[number].moved(stage, at or {})

@@ -1,7 +1,7 @@
 """Specialisation: sizes and scalars become literals, by one substitution.
 
-What sizes decide is decided then: preconditions, conditions of domains, and checks of subscripts that stay
-inside for these sizes, though not for all.
+Sizes then decide preconditions, conditions of domains, and the checks of subscripts that are in bounds at
+these sizes, though not at all sizes.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def specialize(
 
 
 def _proved(program: Program, stage: Stage) -> Stage:
-    """A stage that checks no subscripts but those of which the sizes do not say that they are inside."""
+    """A stage without the checks of subscripts that are in bounds at these sizes."""
     buffers = {b.name: b.box for b in program.buffers}
     boxes = buffers | {f.name: buffers[f.buffer] for f in program.funcs}
     found = {v.name: box_interval((v.range,), 0) for v in stage.domain.vars}

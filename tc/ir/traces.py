@@ -1,4 +1,4 @@
-"""Which stages the statements of a loop nest are of."""
+"""The stages that the statements of a loop nest belong to."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from tc.ir.loops import Combine, Compute, Stmt, statements
 
 
 def base(stage: str) -> str:
-    """The stage of a statement of a loop nest: `S1` of `S1.pack`, which it was made for."""
+    """The stage that a statement of a loop nest belongs to: `S1` for `S1.pack`."""
     return stage.partition(".")[0]
 
 
 class Traces:
-    """The stages of the statements below one.
+    """The stages of the statements below a statement.
 
-    Copies between arrays, and what combines parts of a result, name no stage: they are of the one that
-    computes what they move.
+    Copies between arrays and combinations of partial results name no stage; they belong to the stage that
+    computes the data that they move.
     """
 
     def __init__(self, body: Stmt) -> None:
@@ -31,11 +31,11 @@ class Traces:
             self._writers.setdefault(s.buffer, self._of(s))
 
     def stages(self, s: Stmt) -> frozenset[str]:
-        """The stages of which a statement has instances, or what was made for them."""
+        """The stages whose instances, or auxiliary statements, a statement contains."""
         return frozenset(filter(None, self._each(s)))
 
     def only(self, s: Stmt) -> str:
-        """The one stage that all of a statement is for, else the empty text."""
+        """The single stage that a whole statement belongs to, else the empty text."""
         found = set(self._each(s))
         return found.pop() if len(found) == 1 else ""
 

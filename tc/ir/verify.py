@@ -82,7 +82,7 @@ def loop_nest(n: LoopNest, kinds: Collection[LoopKind] = ALL_KINDS, *, launches:
 
 @dataclass(frozen=True, slots=True)
 class _Scope:
-    """What expressions may name: variables with their types, and how many sites there are."""
+    """The names that expressions may use: variables with their types; and the number of sites."""
 
     what: str
     variables: Mapping[str, DType]

@@ -1,1 +1,2 @@
-"""From source to program: the list of passes that every backend begins with, and what runs such lists."""
+"""From source to program: the passes that every backend begins with, and the manager that runs lists of
+passes."""

@@ -1,4 +1,4 @@
-"""What a backend tells of its devices, so that arrays that are there can be arguments of a call."""
+"""The protocols of a backend with devices, whose kernels take arrays in the memory of these."""
 
 from __future__ import annotations
 
@@ -23,15 +23,18 @@ class Layout:
 
 
 class Memory(Protocol):
-    """Memory of a device; it goes back, in the order of its stream, when the object dies."""
+    """Device memory; it is freed, in the order of its stream, when the object is deleted."""
 
     @property
     def address(self) -> int: ...
 
 
 class Device(Protocol):
-    """A device.  Methods are called inside `entered()`, which raises what the driver refuses as BackendError:
-    TC0810, TC0818 (memory), TC0819 (the device is lost), TC0820 (not while a graph is captured)."""
+    """A device.
+
+    Its methods are called inside `entered()`, which raises errors of the driver as BackendError: TC0810,
+    TC0818 (memory), TC0819 (the device is lost), TC0820 (not while a graph is captured).
+    """
 
     @property
     def number(self) -> int: ...
@@ -40,7 +43,7 @@ class Device(Protocol):
     def name(self) -> str: ...
 
     def entered(self, what: str = "") -> AbstractContextManager[None]:
-        """Make it the device of the calling thread; `what` is done there, in errors."""
+        """Make it the device of the calling thread; `what` names the operation in errors."""
         ...
 
     def own_stream(self) -> Stream:
@@ -48,31 +51,31 @@ class Device(Protocol):
         ...
 
     def order(self, stream: Stream, after: Stream) -> None:
-        """What comes on `stream` from now on runs after what is on the stream `after`."""
+        """Let all later work on `stream` run after the present work on the stream `after`."""
         ...
 
     def hold(self, stream: Stream, objects: Sequence[object]) -> None:
-        """Keep objects until what is on the stream has run."""
+        """Keep objects until the present work on the stream has run."""
         ...
 
     def allocate(self, size: int, stream: Stream) -> Memory:
-        """At least `size` bytes, aligned to 256, for what comes later on the stream."""
+        """At least `size` bytes, aligned to 256, for later work on the stream."""
         ...
 
     def copy(self, target: Layout, source: Layout, stream: Stream) -> None:
-        """Copy elements, which may lie anyhow, to as many others."""
+        """Copy elements, with any strides, to as many others."""
         ...
 
     def download(self, target: Any, address: int, stream: Stream) -> None:
-        """Copy to a dense NumPy array what is there once the stream has run."""
+        """Copy to a dense NumPy array, once the present work on the stream has run."""
         ...
 
     def capturing(self, stream: Stream) -> bool:
-        """Whether what comes on the stream goes into a graph."""
+        """Whether work on the stream is captured in a graph."""
         ...
 
     def synchronize(self, stream: Stream) -> None:
-        """Wait for what is on the stream, and raise the errors of kernels that ran there."""
+        """Wait for the work on the stream, and raise the errors of kernels that ran there."""
         ...
 
     def prepare_copies(self) -> None:
@@ -84,20 +87,21 @@ class Device(Protocol):
         ...
 
     def capture(self, stream: Stream) -> AbstractContextManager[list[Any]]:
-        """What comes on the stream in the body goes into a graph, the one element of the list afterwards."""
+        """Capture the work that the body puts on the stream in a graph, which is then the one element of the
+        list."""
         ...
 
     def replay(self, graph: Any, stream: Stream) -> None: ...
 
     def drop(self, graph: Any) -> None:
-        """A graph that is not launched any more, and does not run any more."""
+        """Release a graph that will not be launched again and does not run any more."""
         ...
 
     def new_stream(self) -> Stream: ...
 
 
 class Devices(Protocol):
-    """The devices of a backend, of one kind of DLPack's."""
+    """The devices of a backend, all of one DLPack kind."""
 
     @property
     def kind(self) -> str:
@@ -123,12 +127,12 @@ class Devices(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeviceCall:
-    """A call of kernels on a device: where, and with what.
+    """A call of kernels on a device.
 
     `arguments` are in signature order, inputs, then outputs: addresses of dense arrays that begin at
     multiples of 16 bytes, and scalars as 0-D NumPy arrays; `shapes` are those of the arrays.  `workspace`
-    makes memory of so many bytes, for what comes on the stream.  `failure` makes the error of a record that
-    a kernel leaves. `wait`: until the kernels have run, and raise their errors.
+    allocates so many bytes for work on the stream.  `failure` makes the error of a record that a kernel
+    leaves.  `wait`: wait until the kernels have run, and raise their errors.
     """
 
     device: Device
@@ -154,7 +158,8 @@ class DeviceLauncher(Launcher, Protocol):
         ...
 
     def launches(self, call: DeviceCall) -> Launches | None:
-        """What `launch` does, for calls like this one; None where the driver must be asked otherwise."""
+        """The launches of `launch` for calls like this one, for `tc._native`; None where the driver has no
+        such entry points."""
         ...
 
     def refused(self, device: int, what: str, status: int) -> None:
@@ -164,7 +169,7 @@ class DeviceLauncher(Launcher, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Launches:
-    """What a call puts on a stream, for `tc._native` to do; `workspace` is in bytes."""
+    """The work that a call puts on a stream, for `tc._native`; `workspace` is in bytes."""
 
     device: Any  # tc._native.DeviceSpec
     workspace: int
@@ -184,10 +189,10 @@ class Runtime(Protocol):
     devices: Devices
 
     def choose(self, targets: Sequence[str], name: str, number: int | None = None) -> int:
-        """Which of some targets is for a device, by default the usual one; `name` is the kernel's.  Raises
-        BackendError, code TC0830, if none is."""
+        """The target, of these, whose code is best for a device, by default the usual one; `name` is the
+        kernel's.  Raises BackendError, code TC0830, if none fits."""
         ...
 
     def restored(self, name: str, facts: Mapping[str, Any], code: bytes) -> Launcher:
-        """What runs exported code."""
+        """A kernel from exported code."""
         ...

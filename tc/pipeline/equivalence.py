@@ -1,5 +1,5 @@
-"""The oracle of passes over programs, and of those over whole loop nests: what is before and what is after
-compute the same.
+"""The oracle of passes over programs and over whole loop nests: the program computes the same results before
+and after a pass.
 
 Both programs are compiled as the reference backend does it, statement by statement and without any
 transformation between, and run on the same random data.  Nothing is shared with the passes that are judged.
@@ -32,8 +32,8 @@ from tc.poly.identity import identity_nest
 MOST_INSTANCES = 1 << 18  # about a millisecond of machine code for each program
 _MOST_BYTES = 32 << 20
 _SIZES = (5, 1, 37)  # of dynamic sizes; several, as tiles and parts leave rests at some of them only
-# Bytes around each array: a wrong program may read or write beyond its arrays, and is to be told from a right
-# one by its results.
+# Bytes around each array: a wrong program may access memory beyond its arrays, and must be recognised by its
+# results.
 _MARGIN = 1 << 20
 # No 0, which would hide a factor; of one sign alone, since extrema that start from 0 hide among both.
 _INDICES = (0, 1)  # of arrays that index others: most extents are larger
@@ -45,10 +45,8 @@ Results = tuple[tuple[str, Numbers], ...] | None  # None: a checked subscript wa
 
 
 def same_results(before: Program, after: Program) -> str:
-    """What was compared, for the list of passes; "" where the program did not change.
-
-    Raises InternalError (TC0909) where results differ.
-    """
+    """Runs both programs; returns what was compared, for the list of passes, or "" if the program did not
+    change.  Raises InternalError (TC0909) where results differ."""
     if after is before or after == before:
         return ""
     ran = False
@@ -60,7 +58,7 @@ def same_results(before: Program, after: Program) -> str:
 
 
 def same_loops(program: Program, before: LoopNest, after: LoopNest) -> str:
-    """The same of two nests of a program, which run one statement after the other, without registers."""
+    """The same for two nests of a program, which run their statements in order, without registers."""
     if after is before or after == before:
         return ""
     ran = False
@@ -249,11 +247,11 @@ def _in_memory(nest: LoopNest) -> LoopNest:
 
 def _indices(program: Program) -> set[str]:
     """The buffers of which elements are subscripts."""
-    held = program.func_buffers
+    buffer_of = program.func_buffers
     places = [a for s in program.stages for a in s.args]
     places += [a for s in program.stages for e in s.calls for a in e.args]
     found = [e for a in places for e in walk(a) if isinstance(e, Call) and e.kind != "intrinsic"]
-    return {held.get(e.name, e.name) for e in found}
+    return {buffer_of.get(e.name, e.name) for e in found}
 
 
 def _room(content: Bytes) -> Bytes:

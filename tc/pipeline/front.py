@@ -1,10 +1,10 @@
 """The front end as lists of passes: from text to a program at given sizes.
 
-    FRONT       text -> parse -> check -> ranges -> types     all that is known before any data
-    BUILD       -> variant -> lower -> legality               the program, symbolic in its sizes
-    SPECIALIZE  -> specialize -> complex                      the program at given sizes, of real numbers
+    FRONT       text -> parse -> check -> ranges -> types      all that is known without sizes and data
+    BUILD       -> variant -> lower -> legality -> in_place    the program, symbolic in its sizes
+    SPECIALIZE  -> specialize -> complex                       the program at given sizes, of real numbers
 
-What follows are a backend's passes (`tc.pipeline.target.Backend.passes`), unless `tc.pipeline.load` finds the
+The passes of a backend follow (`tc.pipeline.target.Backend.passes`), unless `tc.pipeline.load` finds the
 kernel on disk.
 """
 
@@ -69,9 +69,12 @@ class Front:
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """What besides sizes selects a program: values of specialised scalars, outputs the caller passes to be
-    accumulated into, the types of subscript-only integers, and whether indices need 64 bits.  `drop`:
-    scatters leave out what lies outside their tensor.  `aliases`: outputs in the memory of an input."""
+    """The facts besides sizes that select a program: values of specialised scalars, outputs the caller passes
+    to be accumulated into, the types of subscript-only integers, and whether indices need 64 bits.
+
+    `drop`: scatters leave out elements outside of their tensor.  `aliases`: outputs in the memory of an
+    input.
+    """
 
     scalars: tuple[tuple[str, int], ...] = ()
     given: frozenset[str] = frozenset()
@@ -132,7 +135,7 @@ FRONT = PassList[_FrontState](
     (
         Pass(
             "parse",
-            "text to syntax tree",
+            "parse the text to a syntax tree",
             "tc/lang/parse.py",
             lambda st: replace(st, syntax=notations.parse(st.lang, st.source)),
             lambda st: notations.formatted(st.lang, st.syntax),
@@ -153,7 +156,7 @@ FRONT = PassList[_FrontState](
         ),
         Pass(
             "types",
-            "assign element types, write every conversion out",
+            "assign element types and write out every conversion",
             "tc/lang/types.py",
             _typed,
             _types_text,
@@ -253,14 +256,21 @@ BUILD = PassList[_BuildState](
     (
         Pass(
             "variant",
-            "ranges and types again, for given scalars and types of subscripts",
+            "infer ranges and types again, for given scalars and types of subscripts",
             "tc/pipeline/front.py",
             _of_variant,
         ),
-        Pass("lower", "the Halide-mirroring IR", "tc/ir/lower.py", _lowered, _program_text, _well_formed),
+        Pass(
+            "lower",
+            "lower the typed tree to the Halide-mirroring IR",
+            "tc/ir/lower.py",
+            _lowered,
+            _program_text,
+            _well_formed,
+        ),
         Pass(
             "legality",
-            "in-place updates, definedness and bounds, decided by isl for all sizes",
+            "check in-place updates, definedness and bounds by isl, for all sizes",
             "tc/poly/checks.py",
             _legal_program,
             _program_text,
@@ -268,7 +278,7 @@ BUILD = PassList[_BuildState](
         ),
         Pass(
             "in_place",
-            "what `out=` that is an input has already is not copied",
+            "leave out copies of an input to itself, where `out=` is that input",
             "tc/poly/in_place.py",
             _in_place,
             _program_text,
@@ -334,7 +344,7 @@ SPECIALIZE = PassList[_SpecializeState](
         ),
         Pass(
             "complex",
-            "complex numbers as pairs of real ones, statements as one for each part",
+            "split complex numbers into real and imaginary parts",
             "tc/transforms/program/complex_parts.py",
             _without_complex,
             lambda st: program_text(st.program),

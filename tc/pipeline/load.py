@@ -1,8 +1,8 @@
-"""The pass `load`: a kernel that is kept on disk takes the place of all that would compile it.
+"""The pass `load`: it takes a kernel from disk, in place of the passes that would compile it.
 
-The key says all that selects machine code: source, entry, backend, options, checks, types, specialised
-scalars and sizes (docs/language.md, "Calling"); of dynamic sizes the typical values; and the versions of what
-compiles.
+The key contains everything that selects machine code: source, entry, backend, options, checks, types,
+specialised scalars and sizes (docs/language.md, "Calling"); the typical values of dynamic sizes; and the
+versions of the tools that compile.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tc.support.float_mode import standard
 
 @dataclass(frozen=True, slots=True)
 class _LoadState:
-    """A kernel is looked for under a name; `found` is what runs it, if it is there and can be used."""
+    """A kernel is looked up under a name; `found` is the kernel if it is there and usable."""
 
     backend: Restoring
     program: Program
@@ -46,7 +46,7 @@ def _look(state: _LoadState) -> _LoadState:
     if blob is not None:
         try:
             found = backend.from_blob(state.program, blob)
-        except Exception as e:  # what is on disk must not be able to fail a compile
+        except Exception as e:  # data on disk must not be able to fail a compile
             why = getattr(e, "message", None) or f"{type(e).__name__}: {e}"
             notice = CacheNotice(f"a stored kernel is of no use and is compiled again: {why}")
             warn(notice, stacklevel=4)
@@ -55,19 +55,26 @@ def _look(state: _LoadState) -> _LoadState:
 
 LOAD = PassList[_LoadState](
     "load",
-    (Pass("load", "look on disk for the kernel, in place of what follows", "tc/pipeline/load.py", _look),),
+    (
+        Pass(
+            "load",
+            "load the kernel from disk; if it is there, no later pass runs",
+            "tc/pipeline/load.py",
+            _look,
+        ),
+    ),
 )
 
 
 def load_or_compile(
     backend: Backend, program: Program, options: Options, typical: Mapping[str, int], *key: object
 ) -> tuple[Runnable, bool]:
-    """What `backend.compile` returns, or from disk what runs the same; and whether it came from there.
+    """The result of `backend.compile`, or an equal kernel from disk; and whether it came from disk.
 
-    `typical` are values of the sizes that the program leaves symbolic.  `key` and the versions of everything
-    that compiles determine the program.  The disk is left alone for backends without `from_blob`, by the
-    setting `TC_CACHE=0`, under `TC_VERIFY=1`, which has every pass run, and where an option is a function,
-    which no key can tell.
+    `typical` are values of the sizes that the program leaves symbolic.  `key` and the versions of the tools
+    determine the program.  The disk is not used for backends without `from_blob`, under the setting
+    `TC_CACHE=0`, under `TC_VERIFY=1`, which runs every pass, and where an option is a function, which cannot
+    be part of a key.
     """
     has_key = not callable(options.fusion)
     kept = disk.default() if isinstance(backend, Restoring) and has_key and not settings.verify() else None
@@ -87,13 +94,14 @@ def load_or_compile(
 def compile_program(
     backend: Backend, program: Program, options: Options, typical: Mapping[str, int]
 ) -> Compiled:
-    """What the backend makes of a program."""
+    """The kernel that the backend makes of a program."""
     return backend.compile(program, options, typical)
 
 
 @functools.cache
 def versions() -> tuple[str, ...]:
-    """What compiles, apart from the backend: `tc` and its sources as they are now, isl, LLVM, the system."""
+    """The versions of everything that compiles, apart from the backend: `tc` and its present sources, isl,
+    LLVM, the system."""
     here = disk.sources(Path(__file__).parent.parent)
     return (__version__, here, sys.platform, platform.machine(), _version("islpy"), _version("llvmlite"))
 

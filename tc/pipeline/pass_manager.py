@@ -4,8 +4,8 @@ A *pass* is a named function from one state of a compile to the next; states are
 passes inside of it once for each candidate that it tries.  A *pass list* is a sequence of both: it is what
 runs, and what `python -m tc show passes` prints.
 
-Inside `recording()` every pass leaves its time and, under `TC_VERIFY=1`, which oracle judged it.  Passes that
-were asked for also leave the text of the state after them.
+Inside `recording()` every pass records its time and, under `TC_VERIFY=1`, which oracle judged it.  Passes
+whose names were given also record the text of the state after them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class Pass(Generic[S]):
 
     `run` maps the state before to the state after and changes neither.  Under `TC_VERIFY=1` `verify` gets
     both.  It raises InternalError where the step was wrong, and returns which oracle judged it, or "" where
-    there was nothing to judge.  `show` is the text of the state after the pass.  `file` is where what it does
-    is written, for readers.
+    there was nothing to judge.  `show` is the text of the state after the pass.  `file` is the source file of
+    the transformation, for readers.
     """
 
     name: str
@@ -48,7 +48,7 @@ class Pass(Generic[S]):
 
 @dataclass(frozen=True)
 class Search(Generic[S]):
-    """A step that runs `passes` for several candidates and goes on with one of them.
+    """A step that runs `passes` for several candidates and continues with one of them.
 
     `run` gets the state and a function that runs the passes on a state.
     """
@@ -78,7 +78,7 @@ class PassList(Generic[S]):
         return [p.name for p, _ in self.walk()]
 
     def walk(self) -> Iterator[tuple[Pass[S] | Search[S], int]]:
-        """All passes in order, each with how many searches it is inside of."""
+        """All passes in order, each with the number of searches around it."""
 
         def inside(
             passes: tuple[Pass[S] | Search[S], ...], depth: int
@@ -100,7 +100,7 @@ class PassList(Generic[S]):
         return state
 
     def run_pass(self, p: Pass[S], state: S) -> S:
-        """The state after one of these passes, for a search that finishes the candidate it takes."""
+        """The state after one of these passes, for a search that completes the candidate that it takes."""
         record = _record.get()
         start = time.perf_counter()
         after = p.run(state)
@@ -136,7 +136,8 @@ class PassList(Generic[S]):
 
 @dataclass(slots=True)
 class Ran:
-    """What a pass did in a compile: `times` that it ran, seconds of its own and of its oracles, and these."""
+    """The record of a pass in a compile: how often it ran, the seconds of its own and of its oracles, and the
+    names of these."""
 
     times: int = 0
     seconds: float = 0.0

@@ -1,7 +1,7 @@
-"""What the passes of all polyhedral backends have in common once a program has polyhedra.
+"""The passes and oracles that all polyhedral backends share, from the extraction of polyhedra on.
 
-A backend's state inherits `PolyhedralState`; its list takes `scop_pass` and the oracles `legal_fusion` and
-`traced`.
+A backend's state inherits `PolyhedralState`; its list contains `scop_pass`, and its passes use the oracles
+`legal_fusion` and `traced`.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def show(state: PolyhedralState) -> str:
 
 def scop_pass(kind: type[P]) -> Pass[P]:
     """The extraction of polyhedra, on a backend's own kind of state."""
-    return Pass("scop", "iteration domains and access relations", "tc/poly/scop.py", _scop, show)
+    return Pass("scop", "compute iteration domains and access relations", "tc/poly/scop.py", _scop, show)
 
 
 def legal_fusion(

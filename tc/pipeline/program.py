@@ -1,34 +1,35 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
     column_prefixes  prefix reductions down columns become sequential loops
-    planes       the parts of complex temporaries lie in rows of their own
-    contract     temporaries of one iteration of a sequential loop have no dimension for it
-    early_sums   of sums in a block of iterations, what is known before it is summed there
-    delay        updates that the iterations of a block do not need are summed after the block
-    time_tiles   several iterations of a sequential loop run on some rows, then on the next ones
+    planes       complex temporaries are stored with a row of real and a row of imaginary parts
+    contract     temporaries lose dimensions that only tell the iterations of a sequential loop apart
+    early_sums   terms of sums that are known before a block of iterations are summed together, before it
+    delay        updates that no iteration of a block reads are applied together, after it
+    time_tiles   several iterations of a sequential loop run on some rows, then on the next rows
     restrict     conditions of reductions become conditions of their domains
-    phases       reductions over residues, as those of strides, become one for each residue
-    divisors     a sum of quotients with one divisor is divided once
+    phases       a reduction with a stride becomes one reduction for each residue
+    divisors     a sum is divided once instead of each of its terms
     factors      a sum that is a prefix without its factors is multiplied by them once
-    prefixes     long prefix reductions become sums of chunks and of what is left
-    zero_points  products of narrow integers less zero points become products, corrected by sums
-    inline       a temporary is computed where it is read
+    prefixes     long prefix reductions are computed in chunks
+    zero_points  integers are multiplied without their zero points, and the sums corrected
+    inline       a temporary is computed at each read
     materialize  an operand that many instances compute is computed once
     columns      a column that many rows read is copied once
     conditions   a condition that holds at all points of a domain, or at none, is removed
-    collapse     dimensions that always go together become one
-    interchange  the loops of a reduction get the order of what they read
+    collapse     neighbouring dimensions that every statement uses together become one
+    interchange  the loops of a reduction get the order in which its operands lie in memory
 
 The order matters.  `column_prefixes`, `planes`, `contract`, `early_sums`, `delay` and `time_tiles` see a
-program with its sequential loops, all others the straight-line parts of it.  Of these `restrict` comes first:
-it turns guarded operands into plain ones, which the next two judge.  `inline` precedes `materialize`, which
-may store again what several inlined values share.  `conditions` follows what moves values into other domains.
-`collapse` merges dimensions that no condition tells apart, and needs the loops of the source in their
-order, so `interchange` follows it.  Long reductions are split afterwards (`tc.transforms.program.rfactor`):
-the cpu backend does it once, GPUs try several ways.
+program with its sequential loops, the other passes see each straight-line part of it.  `restrict` is the
+first of these: it turns guarded operands into plain ones, which `inline` and `materialize` then judge.
+`inline` precedes `materialize`, which may store again what several inlined values share.  `conditions`
+follows the passes that move values into other domains.  `collapse` merges dimensions that no condition tells
+apart, and needs the loops in the order of the source, so `interchange` follows it.  Long reductions are split
+afterwards (`tc.transforms.program.rfactor`): the cpu backend splits them in one way, GPUs try several.
 
-A target turns passes off, and decides by its cost model what pays (`ProgramPolicy`); it does not change the
-order.  Every pass is verified in form and by running the program before and after it (`equivalence`).
+A target may turn passes off, and decides by its cost model what pays (`ProgramPolicy`); it cannot change the
+order.  After every pass, `TC_VERIFY=1` checks the form of the program and runs it in its states before and
+after the pass (`equivalence`).
 """
 
 from __future__ import annotations
@@ -64,18 +65,17 @@ from tc.transforms.program import (
 
 @dataclass(frozen=True, slots=True)
 class ProgramPolicy:
-    """What a target decides about the passes over programs.
+    """The decisions of a target on the passes over programs.
 
-    `recompute` says whether to compute a temporary where it is read, `store` whether to compute an operand
-    once, before it is read; without them there is no `inline` and no `materialize`.  `prefix` has the points
-    of a chunk of a prefix reduction, for values of a type; without it these stay.  `prefix_rows` says which
-    of them go from row to row.  With `phases` reductions
-    over residues are split.  `interchange`: reductions are reordered always, or only where operands were
-    materialized, which are then read as they lie.
-    `delay` has the iterations of a block after which an update is summed, 0 for none, `early` those of a
-    block before which a sum begins.  `time_tile` has the
-    iterations and rows of a tile of a sequential loop, None for none, of loops that are `worth_tiles`.
-    `constant_temporaries`: new ones have constant sizes, as those of a part of a program with loops must.
+    `recompute` decides whether to compute a temporary at each read, `store` whether to compute an operand
+    once; without these functions `inline` and `materialize` change nothing.  `prefix` gives the points of a
+    chunk of a prefix reduction, for values of a type; without it prefix reductions stay whole.  `prefix_rows`
+    decides which of them go from row to row.  With `phases` reductions with a stride are split by residues.
+    `interchange_without_operands`: reductions are reordered in every program, not only where operands were
+    materialized.  `delay` gives the iterations of a block after which an update is applied, `early` those of
+    a block before which a sum begins; 0 for none. `time_tile` gives the iterations and rows of a tile of a
+    sequential loop, None for none, for the loops that are `worth_tiles`.  `constant_temporaries`: new
+    temporaries have constant sizes, as the parts of a program with sequential loops need.
     """
 
     recompute: Callable[[Program, inline.Inlined], bool] | None
@@ -97,13 +97,13 @@ class ProgramPolicy:
 class ProgramState:
     """A program on its way through these passes.
 
-    `typical` are values of the sizes that it leaves symbolic.  `inlined` and `operands` name the temporaries
-    that it lost and gained, `by_rows` those whose prefix reductions go from row to row, `planes` those whose
-    parts are apart, `contracted` those of one iteration,
-    `early` and `delayed` the tensors that are summed before and updated after blocks of iterations,
-    `time_tiled` the loops in tiles, `prefixes` the tensors whose prefix reductions are done in chunks,
-    `phases` those whose reductions are apart for each residue, `divided`, `multiplied` and `expanded` those
-    whose sums lost divisors, factors and zero points.
+    `typical` are values of the sizes that it leaves symbolic.  The names of what each pass changed: `by_rows`
+    the tensors whose prefix reductions go from row to row; `planes` the temporaries with separate parts;
+    `contracted` those without the dimension of a loop; `early` and `delayed` the tensors that are summed
+    before blocks of iterations and updated after them; `time_tiled` the loops in tiles; `phases` and
+    `prefixes` the tensors whose reductions are split by residues and into chunks; `divided`, `multiplied` and
+    `expanded` those whose sums lost divisors, factors and zero points; `inlined` the temporaries that are
+    gone, `operands` and `columns` the new ones.
     """
 
     program: Program
@@ -147,7 +147,8 @@ class ProgramState:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What results may differ by from the statements as they are written, besides the order of sums."""
+        """The reasons, besides the order of sums, why results may differ from those of the statements as
+        written."""
         divided = (f"{n} is divided after its sum, which rounds once" for n in dict.fromkeys(self.divided))
         how = "is multiplied or divided after its sum, which rounds once"
         multiplied = (f"{n} {how}" for n in dict.fromkeys(self.multiplied))
@@ -299,50 +300,50 @@ def column_prefixes_pass(kind: type[P]) -> Pass[P]:
 
 
 def planes_pass(kind: type[P]) -> Pass[P]:
-    """The pass over a program with its sequential loops, before its parts are taken."""
+    """The first pass over a program with its sequential loops, before the program is split into parts."""
     return _judged(
         "planes",
-        "complex temporaries get a row of each part",
+        "store the real and the imaginary parts of complex temporaries in separate rows",
         "tc/transforms/program/planes.py",
         _planes,
     )
 
 
 def contract_pass(kind: type[P]) -> Pass[P]:
-    """The pass after it, over the same program."""
+    """The second pass over a program with its sequential loops."""
     return _judged(
         "contract",
-        "temporaries of one iteration of a sequential loop lose its dimension",
+        "remove dimensions of temporaries that only tell the iterations of a sequential loop apart",
         "tc/transforms/program/contract.py",
         _contract,
     )
 
 
 def early_sums_pass(kind: type[P]) -> Pass[P]:
-    """The pass after it, over the same program."""
+    """The third pass over a program with its sequential loops."""
     return _judged(
         "early_sums",
-        "of sums in a block of iterations, sum what is known before it there",
+        "compute the terms of sums that are known before a block of iterations together, before it",
         "tc/poly/early_sums.py",
         _early_sums,
     )
 
 
 def delay_pass(kind: type[P]) -> Pass[P]:
-    """The pass after it, over the same program."""
+    """The fourth pass over a program with its sequential loops."""
     return _judged(
         "delay",
-        "sum updates that the iterations of a block do not need after the block",
+        "apply the updates that no iteration of a block reads together, after it",
         "tc/poly/delayed_updates.py",
         _delay,
     )
 
 
 def time_tiles_pass(kind: type[P]) -> Pass[P]:
-    """The pass after that, over the same program."""
+    """The last pass over a program with its sequential loops."""
     return _judged(
         "time_tiles",
-        "run several iterations of a sequential loop on some rows, then on the next ones",
+        "tile a sequential loop: several iterations on some rows, then on the next rows",
         "tc/poly/time_tiles.py",
         _time_tiles,
     )
@@ -360,13 +361,13 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
         ),
         _judged(
             "phases",
-            "split reductions over residues, one for each residue",
+            "split reductions with a stride into one reduction for each residue",
             "tc/transforms/program/phases.py",
             _phases,
         ),
         _judged(
             "divisors",
-            "divide a sum once in place of each summand",
+            "divide a sum once instead of each of its terms",
             "tc/transforms/program/divisors.py",
             _divisors,
         ),
@@ -384,25 +385,25 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
         ),
         _judged(
             "zero_points",
-            "multiply narrow integers without their zero points, and correct the sums",
+            "multiply narrow integers without their zero points, then correct the sums",
             "tc/transforms/program/zero_points.py",
             _zero_points,
         ),
         _judged(
             "inline",
-            "compute temporaries where they are read, where that is cheaper",
+            "compute temporaries at each read, where that is cheaper",
             "tc/transforms/program/inline.py",
             _inline,
         ),
         _judged(
             "materialize",
-            "compute operands once, before they are read, where that is cheaper",
+            "compute operands once, before the loops that read them, where that is cheaper",
             "tc/transforms/program/materialize.py",
             _materialize,
         ),
         _judged(
             "columns",
-            "copy columns that many rows read, in sequential loops",
+            "copy columns that many rows read in sequential loops",
             "tc/transforms/program/columns.py",
             _columns,
         ),
@@ -414,13 +415,13 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
         ),
         _judged(
             "collapse",
-            "merge dimensions that always go together",
+            "merge neighbouring dimensions that every statement uses together",
             "tc/transforms/program/collapse.py",
             _collapse,
         ),
         _judged(
             "interchange",
-            "order the loops of reductions as what they read lies in memory",
+            "order the loops of reductions by the memory layout of what they read",
             "tc/transforms/program/interchange.py",
             _interchange,
         ),

@@ -1,4 +1,4 @@
-"""What a backend is: the protocols between the pipeline and the code that emits for a target."""
+"""The protocols of a backend: what the pipeline requires of the code for a target."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ Record = tuple[int, int, tuple[int, ...], int]
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a backend can run kernels here; if not, why, and what to do about it.
+    """Whether a backend can run kernels here; if not, why, and how to change that.
 
-    `compiles`: it compiles all the same, so that the stages of a compile can be looked at.
+    `compiles`: it can compile all the same, so that the stages of a compile can be shown.
     """
 
     ok: bool
@@ -81,7 +81,7 @@ class Launcher(Runnable, Protocol):
 
 @runtime_checkable
 class Compiled(Runnable, Protocol):
-    """What `Backend.compile` returns: a kernel whose compile can be looked at."""
+    """The result of `Backend.compile`: a kernel with the stages of its compile."""
 
     def artifact(self, stage: str) -> str:
         """A stage of the compile as text, such as "loops" or "code"; BackendError TC0804 for others."""
@@ -90,7 +90,7 @@ class Compiled(Runnable, Protocol):
 
 @runtime_checkable
 class Traced(Compiled, Protocol):
-    """A compile that also says which stages of its program the lines of its texts are of."""
+    """A compiled kernel that also knows which stages of its program the lines of its texts belong to."""
 
     @property
     def origins(self) -> Mapping[str, Span]:
@@ -98,16 +98,16 @@ class Traced(Compiled, Protocol):
         ...
 
     def lines(self, stage: str) -> Lines:
-        """The same as `artifact`, in lines, of which those of "loops", "code" and "choice" name stages."""
+        """The text of `artifact` in lines; those of "loops", "code" and "choice" name stages."""
         ...
 
 
 @runtime_checkable
 class Backend(Protocol):
-    """What the object behind an entry point makes (docs/design.md).
+    """The object behind an entry point (docs/design.md).
 
     `options_used`: the options that it does not ignore; others are refused.  `dynamic_sizes`: it compiles
-    programs of which some sizes are symbolic; these reach the kernel as tc/native/entry.h says.
+    programs with symbolic sizes; their values reach the kernel as described in tc/native/entry.h.
     """
 
     name: str
@@ -117,7 +117,7 @@ class Backend(Protocol):
     def available(self) -> Availability: ...
 
     def passes(self, options: Options) -> PassList[Any]:
-        """What `compile` runs with these options."""
+        """The passes that `compile` runs with these options."""
         ...
 
     def compile(
@@ -188,7 +188,8 @@ class Exporting(Backend, Protocol):
 
 
 def stage_text(backend: str, stage: str, texts: Mapping[str, str | Callable[[], str]]) -> str:
-    """The text of a stage, which `texts` has or computes; BackendError TC0804 if it has no such stage."""
+    """The text of a stage: a value of `texts`, or the result of a function there; BackendError TC0804 for
+    other stages."""
     if stage not in texts:
         *some, last = texts
         raise BackendError(

@@ -1,4 +1,4 @@
-"""What the language asks of a program, decided exactly and for all sizes at once (docs/language.md):
+"""The rules of the language for a program, decided exactly and for all sizes at once (docs/language.md):
 updates in place, elements that nothing defines, accesses out of bounds."""
 
 from __future__ import annotations
@@ -193,7 +193,7 @@ def _undefined_in_loops(scop: Scop, b: Buffer, times: Mapping[str, isl.Map]) -> 
                     help=f"at {where}{reader.for_sizes}; define all of '{b.name}' before it is used"
                     + (", or use +=! for a reduction" if a.kind == "update" else ""),
                 )
-    # A temporary of a loop that never runs has elements that nobody needs.
+    # No element of a temporary is needed if its loop never runs.
     found = example(scop.parameters, box.subtract(defined)) if b.role == "output" else None
     if found is not None and parts:
         raise _nothing_defines(b, found, parts)

@@ -1,8 +1,9 @@
-"""The loop nest of a program with sequential loops, from those of its segments.
+"""The loop nest of a program with sequential loops, composed from those of its segments.
 
-Each segment was compiled on its own (`tc.transforms.program.segments`), with the counters of loops around it
-as sizes.  Here these become loops again, and all segments use one workspace: temporaries of the program have
-a place each, and what a segment adds lies behind them, where others have theirs at other times.
+Each segment is compiled on its own (`tc.transforms.program.segments`), with the counters of the loops around
+it as sizes.  Here the counters become loops again, and all segments share one workspace: the temporaries of
+the program have separate places, and the memory that a segment adds follows them and is shared by all
+segments, since only one runs at a time.
 """
 
 from __future__ import annotations
@@ -34,14 +35,15 @@ from tc.transforms.program.segments import Part, Repeat, Segment
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """The nest of a segment's program.  Passes may have added temporaries to it, and taken others away."""
+    """The loop nest of a segment's program.  Passes may have added temporaries to the program, and removed
+    others."""
 
     nest: LoopNest
     program: Program
 
     @property
     def own(self) -> Expr:
-        """The bytes of its workspace that the temporaries of its program take: what passes add lies behind
+        """The bytes of the workspace that the temporaries of its program take; what passes add follows
         them."""
         placed = {a.name for a in self.nest.arrays if a.offset is not None}
         unused = {b.name for b in self.program.buffers if b.role == "temporary"} - placed
@@ -100,7 +102,7 @@ def composed(
 
 
 def renamed(s: Stmt, names: Mapping[str, str]) -> Stmt:
-    """A statement with other names of arrays."""
+    """A statement with arrays renamed."""
     if not names:
         return s
 

@@ -1,13 +1,14 @@
 """Conditions, minima and maxima over iteration variables that a statement's iteration domain decides.
 
-A read with a boundary mode tests each of its subscripts against both ends of the tensor, though most of them
-are iteration variables with just that range; a body that another statement computes anew keeps the tests of
-its own range.  isl says which comparisons hold at all points where they are evaluated, and which at none.
-These are the points of the iteration domain at which the conditions around the comparison have the values
-that lead to it.
+A read with a boundary mode compares each of its subscripts with both ends of the tensor, though most
+subscripts are iteration variables with exactly that range.  A body that is inlined into another statement
+keeps the tests of its own range. isl decides which comparisons hold at all points where they are evaluated,
+and which at none: these points are the ones of the iteration domain at which the conditions around the
+comparison have the values that lead to it.
 
-What stays and is no sum of variables (a let, a quotient) is written as one, where isl finds such a form:
-`(h + 1) / 2 - 1 >= 0` is `h >= 1`.  Passes over loops split tiles by the forms of sums.
+A remaining comparison that is no sum of variables (it contains a let or a quotient) is replaced by
+comparisons of sums, if isl finds such a form: `(h + 1) / 2 - 1 >= 0` is `h >= 1`.  Loop unswitching needs
+this form.
 """
 
 from __future__ import annotations
@@ -53,14 +54,16 @@ from tc.poly.affine import PARAM, SET, Affine
 from tc.poly.context import GaveUp, given_up_after, isl_context
 from tc.poly.scop import Domains
 
-_OPERATIONS = 1_000_000  # of isl, for one statement; one that takes more keeps its conditions
-_MOST = 2  # comparisons in place of one
+_OPERATIONS = (
+    1_000_000  # operations of isl for one statement; a statement that needs more keeps its conditions
+)
+_MOST = 2  # comparisons that replace one, at most
 
 _Lets = Mapping[str, Expr]
 
 
 def decide(program: Program) -> Program:
-    """`program` without conditions, minima and maxima of its values that hold at all points where they are
+    """`program` without conditions, minima and maxima in values that hold at all points where they are
     evaluated, or at none."""
     chosen = [s for s in program.stages if _undecided(s)]
     if not chosen:
@@ -105,7 +108,7 @@ class _Decider:
                 value = self.value(e.value, lets, where)
                 inner = {**lets, e.name: inline_lets(value, dict(lets))}
                 body = self.value(e.body, inner, where)
-                if e.name not in variables(body) and is_pure(value):  # conditions alone read it
+                if e.name not in variables(body) and is_pure(value):  # only conditions read it
                     return body
                 return replace(e, value=value, body=body)
             case IfThenElse():
@@ -159,7 +162,7 @@ class _Decider:
         return where.intersect(found)
 
     def decided(self, e: Compare, lets: _Lets, where: isl.Set) -> Expr:
-        """A comparison, or what it is at all the points `where`."""
+        """A comparison, or the constant or the simpler condition that equals it at all the points `where`."""
         plain = inline_lets(e, dict(lets))
         holds, exact = self.affine.holds(plain)
         if not exact:

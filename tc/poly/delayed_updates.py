@@ -1,4 +1,4 @@
-"""Updates that wait for the end of a block of iterations of a sequential loop, and then become a product.
+"""Delayed updates: those of a block of iterations of a sequential loop are applied together, as a product.
 
     for k in 0:N                                for b in 0:N/B
       F(i,k) = F(i,k) / F(k,k)                    for k in B*b:B*b+B
@@ -8,15 +8,15 @@
                                                   F(i,j) -= F(i,k) * F(k,j)
                                                       where i, j >= B*b+B, k in B*b:B*b+B
 
-The first form reads and writes the whole rest of F in each iteration.  The last statement of the second one
-reads and writes it once for B of them, and is a matrix product (blocked right-looking factorisation:
-Dongarra, Duff, Sorensen and van der Vorst, "Numerical Linear Algebra for High-Performance Computers", 1998,
-chapter 5).  Each element is updated in the same order as before.
+The first form reads and writes the whole trailing part of F in each iteration.  The last statement of the
+second form reads and writes it once for B iterations, and is a matrix product (blocked right-looking
+factorisation: Dongarra, Duff, Sorensen and van der Vorst, "Numerical Linear Algebra for High-Performance
+Computers", 1998, chapter 5).  Each element is updated in the same order as before.
 
-The instances of an update that wait are those whose variables lie in the ranges that they have in the last
-iteration of the block.  They may if none of them shares an element, of which one of both is a write, with an
-instance that runs later in the block; but for other updates of the same element by the same statement, which
-are summed in any order.  isl decides that.
+An instance of an update waits if its variables are in the ranges that they have in the last iteration of the
+block.  That is legal if no waiting instance conflicts with an instance that runs later in the block, that is,
+accesses the same element, with one of both accesses a write.  Updates of the same element by the same
+statement do not count, since they may be summed in any order.  isl decides this.
 """
 
 from __future__ import annotations
@@ -63,8 +63,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """A statement of an innermost sequential loop of which instances could wait for the end of a block:
-    `waiting` are the variables that decide which, `trips` the iterations of the loop."""
+    """A statement of an innermost sequential loop whose instances could wait for the end of a block.
+
+    The variables `waiting` decide which instances do; the loop has `trips` iterations.
+    """
 
     stage: Stage
     waiting: tuple[IterVar, ...]
@@ -75,8 +77,8 @@ Block = Callable[[Program, Update], int]
 
 
 def delay(program: Program, block: Block) -> tuple[Program, tuple[str, ...]]:
-    """`program` with such updates after blocks of `block(program, update)` iterations, where that is not 0;
-    and the tensors that they update."""
+    """`program` with such updates applied after blocks of `block(program, update)` iterations, where that is
+    not 0; and the tensors that they update."""
     delayed: list[str] = []
     for loop, stages in innermost(program):
         candidates = [u for s in stages if (u := _update(s, loop)) is not None]
@@ -89,8 +91,8 @@ def delay(program: Program, block: Block) -> tuple[Program, tuple[str, ...]]:
 
 
 def _update(s: Stage, loop: Loop) -> Update | None:
-    """A sum, product or extreme of one summand for each element and iteration, over two variables or more of
-    which some have ranges that shrink from iteration to iteration."""
+    """A sum, product or extremum with one term for each element and iteration, over at least two variables,
+    some of whose ranges shrink from iteration to iteration; None for other statements."""
     if s.op is None or s.init or s.checked or s.scatters or any(v.kind == "reduction" for v in s.domain.vars):
         return None
     if any(c.checked for c in s.calls):
@@ -109,8 +111,8 @@ def _update(s: Stage, loop: Loop) -> Update | None:
 
 
 def _kept_end(v: IterVar, k: str) -> str | None:
-    """Which end of a range stays from iteration to iteration while the other one moves towards it: "min" or
-    "end"; None if none does."""
+    """The end of a range that stays the same while the other one moves towards it: "min" or "end"; None if
+    there is none."""
     low, end = simplify(v.range.min, exact=True), simplify(v.range.end, exact=True)
     if variables(low) | variables(end) != {k}:
         return None
@@ -122,11 +124,12 @@ def _kept_end(v: IterVar, k: str) -> str | None:
     return "min" if step_low == 0 and step_end < 0 else None
 
 
-# ---- which instances may wait
+# ---- legality: which instances may wait
 
 
 def _legal(loop: Loop, size: int, scop: Scop, u: Update) -> bool:
-    """Whether nothing that runs later in a block needs an instance that waits, or changes what it reads."""
+    """Whether no instance that runs later in a block needs the result of an instance that waits, or changes
+    what it reads."""
     s = next(x for x in scop.statements if x.stage.name == u.stage.name)
     for other in scop.statements:
         if s.residual or other.residual or not all(a.must for a in (*s.accesses, *other.accesses)):
@@ -141,22 +144,23 @@ def _legal(loop: Loop, size: int, scop: Scop, u: Update) -> bool:
 
 
 def _later(s: Statement, other: Statement, depth: int, size: int) -> Iterator[isl.Map]:
-    """Instances of `s`, and those of `other` in their block that share an element and must come later.  The
-    counter of the loop is dimension `depth`."""
+    """Pairs of instances of `s` and, in the same block, of `other` that share an element and run in this
+    order.  The counter of the loop is dimension `depth`."""
     found = order(s, other, depth, size)
     for a, b, relation in conflicts(s, other):
         own = ("update", "write")
         if s is other and a.kind in own and b.kind in own:
-            continue  # sums of one element
+            continue  # updates of one element, which commute
         later = found.before
-        # In one iteration a statement comes after those before it, and reads all before it writes.
+        # Within an iteration statements run in order, and each reads everything before it writes.
         if s.index < other.index or (s is other and a.kind == "read" and b.kind == "write"):
             later = later.union(found.at_once)
         yield relation.intersect(found.same_block).intersect(later)
 
 
 def _waiting_set(scop: Scop, s: Statement, loop: Loop, waiting: Sequence[IterVar], size: int) -> isl.Set:
-    """The instances whose variables that decide are in their ranges of the last iteration of the block."""
+    """The instances whose `waiting` variables are in the ranges that these have in the last iteration of the
+    block."""
     counter = Variable(loop.name)
     start = Mul(FloorDiv(counter, IntImm(size)), IntImm(size))
     conditions: list[Expr] = []
@@ -181,7 +185,7 @@ def _at_last(v: IterVar, loop: Loop, start: Expr, size: int) -> tuple[Expr, Expr
 def _blocked(
     program: Program, stages: Sequence[Stage], loop: Loop, found: Sequence[Update], size: int
 ) -> Program:
-    """The program with a loop in blocks of `size` iterations, after which the updates `found` are made."""
+    """The program with a loop in blocks of `size` iterations, after which the updates `found` are applied."""
     assert isinstance(loop.trips, IntImm)
     taken = names_of(program)
     names = {s.name for s in program.stages}
@@ -215,14 +219,14 @@ def _blocked(
 
 
 def _at_once(u: Update, loop: Loop, start: Expr, size: int) -> Iterator[Domain]:
-    """The iteration domains of the instances that do not wait: for each variable that decides those beside
-    its range of the last iteration, where the variables before it are in theirs."""
+    """The iteration domains of the instances that do not wait: for each waiting variable, the points outside
+    of its range in the last iteration, with the variables before it inside theirs."""
     domain, k = u.stage.domain, loop.name
     for n, v in enumerate(u.waiting):
         earlier = {x.name for x in u.waiting[:n]}
         low, end = _at_last(v, loop, start, size)
         beside = (v.range.min, low) if _kept_end(v, k) == "end" else (end, v.range.end)
-        # The ranges of the last iteration do not name the counter, those beside them do.
+        # The ranges of the last iteration do not contain the counter, the other points do.
         yield Domain(
             tuple(
                 ranged(x, *beside)

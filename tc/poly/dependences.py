@@ -91,7 +91,7 @@ def dependences(scop: Scop) -> Dependences:
                 exact = False
                 sources = may if must is None else may.union(must)
                 found = sources.apply_range(sink.reverse()).intersect(order.lex_lt_union_map(order))
-            return _apart(scop, found)
+            return _without_reductions(scop, found)
 
         raw = flow(reads, hiding, other)
         war = flow(writes, None, reads)
@@ -127,7 +127,7 @@ def _earlier(first: isl.Map, second: isl.Map) -> isl.Map:
     return pairs.intersect(isl.Map.lex_lt(first.domain().get_space()))
 
 
-def _apart(scop: Scop, relation: isl.UnionMap) -> isl.UnionMap:
+def _without_reductions(scop: Scop, relation: isl.UnionMap) -> isl.UnionMap:
     """The relation without the dependences of a reduction on itself."""
     reductions: dict[str, Statement] = {s.name: s for s in scop.statements if s.reduction}
     kept = [

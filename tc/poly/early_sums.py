@@ -1,4 +1,4 @@
-"""Sums of which most summands are known before a block of iterations of a sequential loop.
+"""Early sums: terms that are known before a block of iterations of a sequential loop are summed together.
 
     for i in 0:N                                 for b in 0:N/B
       s(m) +=! L(i,k) * X(k,m)   k in 0:i          S(r,m) +=! L(B*b+r,k) * X(k,m)   r in 0:B, k in 0:B*b
@@ -7,15 +7,15 @@
                                                      s(m) += L(i,k) * X(k,m)        k in B*b:i
                                                      X(i,m) = (C(i,m) - s(m)) / L(i,i)
 
-The first form reads all of X that there is in each iteration.  The first statement of the second one reads
-it once for B of them, and is a product of matrices (blocked left-looking algorithms: Dongarra, Duff, Sorensen
-and van der Vorst, "Numerical Linear Algebra for High-Performance Computers", 1998, chapter 5).  Where
-`tc.poly.delayed_updates` lets updates wait, here sums begin early.
+The first form reads the whole computed part of X in each iteration.  The first statement of the second form
+reads it once for B iterations, and is a product of matrices (blocked left-looking algorithms: Dongarra, Duff,
+Sorensen and van der Vorst, "Numerical Linear Algebra for High-Performance Computers", 1998, chapter 5).
+`tc.poly.delayed_updates` moves updates behind a block; this pass moves terms of sums before it.
 
-The range of a variable of the sum grows from iteration to iteration; early are the instances in its range of
-the first iteration of the block.  They may be if no statement writes what they read before them in the block,
-which isl decides.  Where results move, too, as those of `m in i:M`, the early sums have all results of a
-block.
+The range of a variable of the sum grows from iteration to iteration.  The early instances are those in its
+range of the first iteration of the block.  Moving them is legal if no statement that runs before them in the
+block writes an element that they read, which isl decides.  If the results move as well, as with `m in i:M`,
+the early sums have all results of a block.
 """
 
 from __future__ import annotations
@@ -64,9 +64,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Sum:
-    """A reduction in an innermost sequential loop of `trips` iterations, the range of whose variable
-    `growing` has more points from iteration to iteration.  `single` are the variables of one value that its
-    left has and its domain lacks."""
+    """A reduction in an innermost sequential loop of `trips` iterations; the range of its variable `growing`
+    gets longer from iteration to iteration.
+
+    `single` are the variables of one value that are on its left but not in its domain.
+    """
 
     stage: Stage
     growing: IterVar
@@ -79,7 +81,7 @@ Block = Callable[[Program, Sum], int]
 
 def begin_early(program: Program, block: Block) -> tuple[Program, tuple[str, ...]]:
     """`program` with loops in blocks of `block(program, sum)` iterations, where that is not 0, before which
-    their sums begin; and the tensors that are summed up."""
+    their sums begin; and the tensors that are summed."""
     early: list[str] = []
     for loop, stages in innermost(program):
         candidates = [u for s in stages if (u := _sum(program, s, loop)) is not None]
@@ -92,7 +94,8 @@ def begin_early(program: Program, block: Block) -> tuple[Program, tuple[str, ...
 
 
 def _sum(program: Program, s: Stage, loop: Loop) -> Sum | None:
-    """A reduction of which one range grows, and whose results move in one direction, if at all."""
+    """A reduction with one growing range, whose results move in one direction or not at all; None for other
+    statements."""
     if s.op is None or s.init or s.checked or s.scatters or any(c.checked for c in s.calls):
         return None
     dtype = program.func(s.func).dtype
@@ -117,8 +120,8 @@ def _sum(program: Program, s: Stage, loop: Loop) -> Sum | None:
 
 
 def _at_places(s: Stage) -> tuple[Stage, tuple[IterVar, ...]]:
-    """The stage without variables of one value, such as that of `i` on the left of `X(i,m) = …` in a loop
-    over `i`, but on its left; and these variables."""
+    """The stage with variables of one value replaced by that value, except on its left, and these variables.
+    `i` on the left of `X(i,m) = …` in a loop over `i` is one."""
     single = tuple(v for v in s.domain.vars if v.kind == "pure" and constant(v.range.extent) == 1)
     values: dict[str, Expr] = {v.name: v.range.min for v in single}
     axes = tuple(v for v in s.domain.vars if v.name not in values)
@@ -132,8 +135,8 @@ def _moves(v: IterVar, loop: Loop) -> bool:
 
 
 def _growth(v: IterVar, loop: Loop) -> int:
-    """1 where one end of a range stays from iteration to iteration and the other one moves away from it, -1
-    where that moves towards it, 0 for other ranges."""
+    """1 if one end of a range stays the same and the other one moves away from it, -1 if the other one moves
+    towards it, 0 for other ranges."""
     low, end = simplify(v.range.min, exact=True), simplify(v.range.end, exact=True)
     if any(not isinstance(t, Variable) for e in (low, end) for t in linear_terms(e)[0]):
         return 0
@@ -144,23 +147,24 @@ def _growth(v: IterVar, loop: Loop) -> int:
 
 
 def _meets_counter(s: Stage, v: IterVar, loop: Loop) -> bool:
-    """Whether a variable and the counter move one subscript, which may then leave the tensor for results that
-    only other iterations of the block have."""
+    """Whether a variable and the counter are in the same subscript.  Results that only other iterations of
+    the block have would then be outside of the tensor."""
     return any({v.name, loop.name} <= variables(a) for c in s.calls for a in c.args)
 
 
 def _whole(v: IterVar, loop: Loop) -> tuple[Expr, Expr]:
-    """The beginning and the end of a variable's range in the iteration in which it is longest."""
+    """The first point and the end of a variable's range in the iteration in which it is longest."""
     assert isinstance(loop.trips, IntImm)
     last = IntImm(loop.trips.value - 1) if _moves(v, loop) and _growth(v, loop) > 0 else IntImm(0)
     return range_at(v, loop, last)
 
 
-# ---- which summands are known
+# ---- legality: which terms are known
 
 
 def _legal(loop: Loop, size: int, scop: Scop, u: Sum) -> bool:
-    """Whether nothing that runs before an early instance in its block writes what it reads."""
+    """Whether no instance that runs before an early one in its block writes an element that this one
+    reads."""
     s = next(x for x in scop.statements if x.stage.name == u.stage.name)
     for other in scop.statements:
         if s.residual or other.residual or not all(a.must for a in (*s.accesses, *other.accesses)):
@@ -255,7 +259,7 @@ def _blocked(
 
 
 def _of_block(v: IterVar, loop: Loop, start: Expr, size: int) -> IterVar:
-    """A variable of results with its range in the iteration of the block in which it is longest."""
+    """A variable of results with the range of the iteration of the block in which this is longest."""
     if not _moves(v, loop):
         return v
     last = last_of_block(loop, start, size)
@@ -263,7 +267,7 @@ def _of_block(v: IterVar, loop: Loop, start: Expr, size: int) -> IterVar:
 
 
 def _stays(v: IterVar, loop: Loop) -> bool:
-    """Whether the beginning of a range is the end that stays."""
+    """Whether the end of a range that stays the same is its first point."""
     return Variable(loop.name) not in linear_terms(simplify(v.range.min, exact=True))[0]
 
 

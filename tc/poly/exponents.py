@@ -1,14 +1,16 @@
-"""Exponents that are never positive: a value minus the maximum over values of which it is one.
+"""Exponents that are never positive: a value minus the maximum of a set of values that contains it.
 
-Soft-max and the logarithm of a sum of exponentials subtract the maximum of a row first, so that nothing
-overflows.  What computes `exp` of that needs neither a test for the upper end nor a second step of scaling.
+Soft-max and the logarithm of a sum of exponentials first subtract the maximum of a row, so that nothing
+overflows.  Code for `exp` of such an argument needs neither a test for the upper end nor a second scaling
+step.
 
-`exp(T(...) - M(...))` is such where `M` was last written by `M(...) max= T(...)`, `T` is not written in
-between, and each pair of elements that the difference is made of is one that the maximum compared.  In place
-of `T(...)` both may have the same expression of several elements, such as `T(...) * c`.
-A difference of two numbers of which the first is not larger rounds to one that is not positive; NaN and
-infinities give NaN and minus infinity.  Where a product and the difference are one operation, the first may
-be larger by its rounding error, which changes nothing.
+The argument of `exp(T(...) - M(...))` qualifies if `M` was last written by `M(...) max= T(...)`, if `T` is
+not written in between, and if the maximum has compared each pair of elements that the difference is computed
+from.  Both may have the same expression of several elements, such as `T(...) * c`, in place of `T(...)`.
+
+The difference of a number and one that is not smaller never rounds to a positive number; NaN gives NaN, and
+infinities give NaN or minus infinity.  If a product and the difference are one operation, the product may be
+too large by its rounding error, which changes nothing.
 """
 
 from __future__ import annotations
@@ -24,11 +26,11 @@ from tc.poly.tiles.builder import loads
 if TYPE_CHECKING:
     import islpy as isl
 
-NAME = "exp_nonpositive"  # what a call of `exp` becomes
+NAME = "exp_nonpositive"  # the new name of a call of `exp`
 
 
 def nonpositive_exponents(scop: Scop) -> Scop:
-    """The program with calls of `exp` renamed whose argument is never positive."""
+    """The program with calls of `exp` renamed where the argument is never positive."""
 
     def named(s: Statement, e: Expr, access: Callable[[Load], Access]) -> Expr:
         if isinstance(e, Call) and e.kind == "intrinsic" and e.name == "exp":
@@ -45,8 +47,8 @@ def nonpositive_exponents(scop: Scop) -> Scop:
 
 
 def renamed(scop: Scop, change: Callable[[Statement, Expr, Callable[[Load], Access]], Expr]) -> Scop:
-    """The program with `change` applied to each expression of a statement, outer ones first; `change` gets
-    the accesses of the statement's loads."""
+    """The program with `change` applied to each expression of a statement, outer ones first; `change` also
+    gets the accesses of the statement's loads."""
     bodies = dict(scop.bodies)
     for s in scop.statements:
         bodies[s.stage.name] = _changed(s, bodies[s.stage.name], change)
@@ -65,14 +67,14 @@ def _changed(
 
 
 def read_of(e: Expr) -> Load | None:
-    """The read that a value is, perhaps converted from a narrower type."""
+    """The read of which a value consists, possibly converted from a narrower type; None for other values."""
     if isinstance(e, Cast) and e.dtype.is_float and isinstance(e.value, Load) and e.value.dtype.is_float:
         e = e.value if e.value.dtype.bits <= e.dtype.bits else e
     return e if isinstance(e, Load) else None
 
 
 def _compared(scop: Scop, s: Statement, value: Expr, access: Callable[[Load], Access], most: Access) -> bool:
-    """Whether an element is the maximum over values of which a value of `s` is one."""
+    """Whether an element is the maximum of a set of values that contains a value of `s`."""
     before = [x for x in scop.statements if x.index < s.index]
     last = max((x for x in before if x.write.buffer == most.buffer), key=lambda x: x.index, default=None)
     if last is None or last.stage.op != "max" or last.residual or not last.write.must:
@@ -86,7 +88,7 @@ def _compared(scop: Scop, s: Statement, value: Expr, access: Callable[[Load], Ac
     ours = [access(x) for x in _outside_loads(value) if isinstance(x, Load)]
     if not ours or not all(a.must for a in theirs):
         return False
-    # What s itself writes it has read before.
+    # `s` has read these elements before it writes them.
     buffers = {a.buffer for a in ours}
     if most.buffer in buffers or any(x.index >= last.index and x.write.buffer in buffers for x in before):
         return False
@@ -94,8 +96,8 @@ def _compared(scop: Scop, s: Statement, value: Expr, access: Callable[[Load], Ac
 
 
 def _without_subscripts(e: Expr, s: Statement) -> Expr | None:
-    """An expression without the subscripts of what it reads; None where it has variables of its statement
-    besides."""
+    """An expression without the subscripts of its reads; None if it contains variables of its statement
+    elsewhere."""
     names = set(s.stage.domain.names)
     if any(isinstance(x, Variable) and x.name in names for x in _outside_loads(e)):
         return None

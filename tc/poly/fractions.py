@@ -1,10 +1,10 @@
-"""Dividends that are known to be from 0 to 1: what soft-max divides by its sum.
+"""Dividends that are known to be from 0 to 1, such as those that a soft-max divides by their sum.
 
-A quotient by a reciprocal is right where the dividend is neither so large nor so small that a step of it
-overflows or loses bits.  Of exponentials that are never more than 1 only the small ones need a test.
+Division by multiplication with a reciprocal is exact unless the dividend is so large or so small that a step
+of it overflows or loses bits.  Of exponentials that are at most 1 only the small ones need a test.
 
-`E(...) / s` is such where the elements of `E` were last written by a statement whose values are from 0 to 1
-(or NaN): `exp` of what is never positive, and functions whose values are probabilities.
+`E(...) / s` qualifies if the elements of `E` were last written by a statement whose values are from 0 to 1
+(or NaN): `exp` of an argument that is never positive, or a function whose values are probabilities.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tc.ir.expr import Call, Cast, Div, Expr, Load
 from tc.poly import exponents
 from tc.poly.scop import Access, Scop, Statement
 
-NAME = "fraction_over"  # what a quotient becomes: a call of dividend and divisor
+NAME = "fraction_over"  # the name of the call that replaces a quotient
 _FRACTIONS = frozenset([exponents.NAME, "sigmoid", "normcdf"])
 
 
 def divided_fractions(scop: Scop) -> Scop:
-    """The program with quotients renamed whose dividend is from 0 to 1; run it after
+    """The program with quotients renamed where the dividend is from 0 to 1; run it after
     `nonpositive_exponents`."""
 
     def named(s: Statement, e: Expr, access: Callable[[Load], Access]) -> Expr:
@@ -39,11 +39,11 @@ def _fractions(scop: Scop, s: Statement, value: Access) -> bool:
     last = max(before, key=lambda x: x.index, default=None)
     if last is None or last.stage.op is not None or last.residual or not last.write.must:
         return False
-    # What s overwrites it has read before.
+    # `s` has read these elements before it overwrites them.
     if s.write.buffer == value.buffer and not (s.stage.op is None and value.map.is_subset(s.write.map)):
         return False
     body = scop.bodies[last.stage.name]
-    while isinstance(body, Cast) and body.dtype.is_float:  # the ends are numbers of every type
+    while isinstance(body, Cast) and body.dtype.is_float:  # the bounds 0 and 1 are exact in every type
         body = body.value
     computed = isinstance(body, Call) and body.kind == "intrinsic" and body.name in _FRACTIONS
     return computed and value.map.range().is_subset(last.write.map.range())

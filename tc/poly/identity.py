@@ -1,4 +1,4 @@
-"""A program as it stands: the loop nest of its identity schedule, through isl's AST generation."""
+"""The loop nest of a program's identity schedule, by isl's AST generation: no transformation at all."""
 
 from __future__ import annotations
 

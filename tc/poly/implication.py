@@ -1,6 +1,7 @@
 """Whether a condition follows from others, for all values of its variables, by isl.
 
-Range inference asks it which guarded accesses their guards alone keep in bounds (docs/language.md, "Guards").
+Range inference uses it to find the guarded accesses that their guards alone keep in bounds
+(docs/language.md, "Guards").
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import islpy as isl
 from tc.halide.solve import Term
 from tc.poly.context import GaveUp, given_up_after, isl_context
 
-_OPERATIONS = 20_000  # of isl; guards that take more are not understood
+_OPERATIONS = 20_000  # operations of isl; guards that need more prove nothing
 _LARGEST = 60  # nodes of a term that is written out
 
 
@@ -46,7 +47,7 @@ def _nodes(t: Term) -> int:
 
 
 class _Text:
-    """Terms in isl's notation; `names` are the parameters for variables and for what is opaque."""
+    """Terms in isl's notation; `names` are the parameters for variables and for opaque terms."""
 
     def __init__(self) -> None:
         self.names: dict[Term, str] = {}
@@ -55,7 +56,7 @@ class _Text:
         return self.names.setdefault(t, f"p{len(self.names)}")
 
     def condition(self, t: Term) -> str:
-        """A condition as a formula; ValueError for what is none."""
+        """A condition as a formula; ValueError for other terms."""
         match t:
             case bool():
                 return "0 = 0" if t else "0 = 1"

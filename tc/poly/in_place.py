@@ -1,8 +1,9 @@
-"""A program whose result lies in the memory of an input: what it copies from there to there is left out.
+"""Results in the memory of an input: the copies from the input to the result are left out.
 
-Each read of the input becomes one of the result, which starts from what the caller passed.  That is possible
-where the stages of the result alone read the input, each the element that it writes, and write no element
-that an earlier one has written.  Else the program stays as it is, and the caller reads a copy of the input.
+Each read of the input becomes a read of the result, which starts from the caller's values.  That is possible
+if only the stages of the result read the input, each only the element that it writes, and if none writes an
+element that an earlier one has written.  Otherwise the program stays as it is, and the caller passes a copy
+of the input.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tc.poly.scop import build
 
 
 def in_place(program: Program, result: str, source: str) -> Program:
-    """The program with `result` in the memory of the input `source`, or as it is."""
+    """The program with `result` in the memory of the input `source`, or unchanged."""
     out, given = program.buffer(result), program.buffer(source)
     funcs = [f for f in program.funcs if f.buffer == result]
     if program.composite or out.inout or len(funcs) != 1 or funcs[0].previous is not None:
@@ -50,7 +51,7 @@ def _is_read(e: Expr, source: str) -> TypeGuard[Call]:
 
 
 def _elementwise(s: Stage, source: str) -> bool:
-    """Whether a stage writes each element of its domain once, and reads of the input this element alone."""
+    """Whether a stage writes each element of its domain once, and reads only that element of the input."""
     names = {a.name for a in s.args if isinstance(a, Variable)}
     once = len(names) == len(s.args) == len(s.domain.vars) and s.op is None
     return once and all(c.args == s.args for c in _reads(s, source))
@@ -74,7 +75,7 @@ def _overwrites(program: Program, writers: list[Stage], kept: list[Stage]) -> bo
 
 
 def _reading(s: Stage, source: str) -> Stage:
-    """A stage that reads the result for the input."""
+    """A stage that reads the result in place of the input."""
 
     def renamed(e: Expr) -> Expr:
         e = rebuild(e, renamed)

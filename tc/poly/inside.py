@@ -1,6 +1,7 @@
-"""Reads whose element exists for all points of a statement's ranges, whether its conditions hold or not.
+"""Reads that are in bounds at all points of a statement's ranges, whether or not its conditions hold.
 
-An emitter may read these elements before it knows the conditions, and for lanes whose results it drops.
+An emitter may read these elements before it evaluates the conditions, and for lanes whose results are
+discarded.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ _POINTS = 256  # of a statement, at most, that the oracle draws
 
 
 def marked(scop: Scop) -> Scop:
-    """`scop` with `inside` set for these reads in its bodies.  A subscript of symbolic size counts if it is a
-    variable with the range of its dimension."""
+    """`scop` with `inside` set for these reads in its bodies.  A subscript in a dimension of symbolic size
+    counts only if it is a variable with the range of that dimension."""
     boxes = {b.name: b.box for b in scop.program.buffers}
 
     def of(e: Expr, domain: Domain) -> Expr:
@@ -39,7 +40,7 @@ def marked(scop: Scop) -> Scop:
 
 
 def _inside(subscript: Expr, d: int, box: Box, domain: Domain) -> bool:
-    """Whether a zero-based subscript is one of a dimension of a box wherever its variables are."""
+    """Whether a zero-based subscript is inside of a dimension of a box for all values of its variables."""
     if isinstance(subscript, Variable):
         own = next((v.range for v in domain.vars if v.name == subscript.name), None)
         if own is not None:
@@ -56,11 +57,9 @@ def _inside(subscript: Expr, d: int, box: Box, domain: Domain) -> bool:
 
 
 def check(scop: Scop) -> str:
-    """The oracle: each marked element exists at the corners of its statement's ranges and at points drawn
-    from them.  "" where nothing is marked.
-
-    Raises InternalError, code TC0908, if one does not.
-    """
+    """The oracle: each marked element exists at the corners of its statement's ranges and at random points of
+    them.  Returns "" if nothing is marked.  Raises InternalError, code TC0908, if an element does not
+    exist."""
     boxes = {b.name: b.box for b in scop.program.buffers}
     sizes = dict.fromkeys(scop.program.sizes, 3)
     draw = random.Random(0)
@@ -79,7 +78,7 @@ def check(scop: Scop) -> str:
 
 
 def _points(domain: Domain, sizes: Mapping[str, int], draw: random.Random) -> Iterator[dict[str, int]]:
-    """The corners of a domain's ranges, and points inside; without conditions."""
+    """The corners of a domain's ranges, and random points inside; conditions are ignored."""
     spans = {v.name: (evaluate(v.range.min, sizes), evaluate(v.range.end, sizes) - 1) for v in domain.vars}
     if any(first > last for first, last in spans.values()):
         return

@@ -1,5 +1,5 @@
-"""Blocks of iterations of a sequential loop: the ranges that variables have in them, and which instances of
-statements come after each other within one."""
+"""Blocks of iterations of a sequential loop: the ranges of variables in a block, and the order of instances
+within one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from tc.poly.scop import Scop, Statement, build
 from tc.transforms.program.segments import in_domains
 from tc.transforms.program.stages import range_between
 
-_OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
+_OPERATIONS = 2_000_000  # operations of isl for one loop; a loop that needs more stays as it is
 
 
 class Candidate(Protocol):
-    """A statement of a loop that blocks of iterations may change."""
+    """A statement of a loop that could be changed by blocks of iterations."""
 
     @property
     def stage(self) -> Stage: ...
@@ -34,7 +34,7 @@ C = TypeVar("C", bound=Candidate)
 def allowed(
     program: Program, stages: Sequence[Stage], found: Sequence[C], legal: Callable[[Scop, C], bool]
 ) -> list[C]:
-    """The candidates that are legal, as isl tells from the scop of their loop's stages; none where it gives
+    """The candidates that are legal, decided by isl on the scop of the loop's stages; none where isl gives
     up."""
     if not found:
         return []
@@ -59,8 +59,8 @@ def innermost(program: Program) -> Iterator[tuple[Loop, list[Stage]]]:
 def sized(
     program: Program, loop: Loop, candidates: Sequence[C], block: Callable[[Program, C], int]
 ) -> tuple[int, list[C]]:
-    """The iterations of a block, the most that `block` wants for a candidate, and the candidates for which it
-    wants any; 0 where that is less than two, or more than half of the loop."""
+    """The iterations of a block, which is the maximum that `block` gives for a candidate, and the candidates
+    for which it gives any; 0 if that is less than two, or more than half of the loop."""
     sizes = {x.stage.name: block(program, x) for x in candidates}
     size = max(sizes.values(), default=0)
     trips = constant(loop.trips)
@@ -70,7 +70,7 @@ def sized(
 
 
 def narrowed(s: Stage, loop: Loop) -> Stage:
-    """The stage with conditions such as `i > k` in the ranges of its variables."""
+    """The stage with conditions such as `i > k` made part of the ranges of its variables."""
     ranges = {v.name: v for v in s.domain.vars}
     conditions: list[Expr] = []
     for c in s.domain.conditions:
@@ -109,12 +109,12 @@ def _bound(c: Expr, ranges: Mapping[str, IterVar], loop: Loop) -> IterVar | None
 
 
 def ranged(v: IterVar, low: Expr, end: Expr) -> IterVar:
-    """A variable with the range from `low` on, before `end`."""
+    """A variable with the range from `low` up to, but not including, `end`."""
     return replace(v, range=range_between(low, end))
 
 
 def range_at(v: IterVar, loop: Loop, counter: Expr) -> tuple[Expr, Expr]:
-    """The beginning and the end of a variable's range in an iteration of a loop."""
+    """The first point and the end of a variable's range in an iteration of a loop."""
     at: dict[str, Expr] = {loop.name: counter}
     low, end = (simplify(substitute(e, at), exact=True) for e in (v.range.min, v.range.end))
     return low, end
@@ -127,8 +127,8 @@ def last_of_block(loop: Loop, start: Expr, size: int) -> Expr:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Pairs of instances of two statements: in one block, in one iteration of the loop, and the first one in
-    an earlier iteration than the second one."""
+    """Pairs of instances of two statements: in the same block, in the same iteration of the loop, and with
+    the first one in an earlier iteration."""
 
     same_block: isl.Map
     at_once: isl.Map

@@ -1,7 +1,6 @@
 """The oracles of schedules: dependences are respected, every instance runs exactly once.
 
-What the language asks of programs is in `checks.py` (and can be had from here), the oracle of loop nests
-in `trace.py`.
+The rules of the language for programs are in `checks.py`, the oracle of loop nests is `tc.poly.trace`.
 """
 
 from __future__ import annotations

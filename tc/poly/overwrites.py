@@ -1,4 +1,5 @@
-"""Which tensors of a program with sequential loops keep what is read of them, by isl and for all sizes."""
+"""Which tensors of a program with sequential loops are overwritten after they are read, decided by isl for
+all sizes."""
 
 from __future__ import annotations
 
@@ -17,10 +18,10 @@ from tc.transforms.program.segments import in_domains
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Overwrites:
-    """Questions about the stages of a program, which have their loops.
+    """Questions about the stages of a program and their loops.
 
-    `stages` are names of stages of the program, `depth` a number of outer loops around all of them: an answer
-    holds for one iteration of these.
+    `stages` are names of stages; `depth` is a number of outer loops around all of them: an answer holds
+    within one iteration of these.
     """
 
     scop: Scop
@@ -33,7 +34,8 @@ class Overwrites:
             return cls(scop, execution_times(scop, program.stages))
 
     def kept(self, buffer: str, stages: Collection[str], depth: int) -> bool:
-        """Whether no element of a buffer that an instance reads is written by that instance, or later."""
+        """Whether no element of a buffer that an instance reads is written by that instance or a later
+        one."""
         with isl_context():
             reads = [(s, a) for s in self._of(stages) for a in s.accesses if _is(a, "read", buffer)]
             writes = [(s, s.write) for s in self._of(stages) if s.write.buffer == buffer]
@@ -49,7 +51,7 @@ class Overwrites:
             )
 
     def anew(self, buffer: str, stages: Collection[str], depth: int) -> bool:
-        """Whether an iteration of the outer loops defines itself each element of a buffer that it reads."""
+        """Whether an iteration of the outer loops itself defines each element of a buffer that it reads."""
         with isl_context():
             made: isl.Map | None = None  # from times to elements
             for s in self._of(stages):
@@ -75,7 +77,8 @@ class Overwrites:
         return [s for s in self.scop.statements if s.stage.name in stages]
 
     def _meet(self, s: Statement, a: Access, t: Statement, b: Access, depth: int, strictly: bool) -> bool:
-        """Whether `b` touches an element after, or not `strictly` at the same time, that `a` has touched."""
+        """Whether `b` accesses an element that `a` has accessed, at a later time or, if not `strictly`, at
+        the same time."""
         first, second = self.times[s.name], self.times[t.name]
         pairs = first.reverse().apply_range(a.map).apply_range(b.map.reverse()).apply_range(second)
         space = pairs.get_space()

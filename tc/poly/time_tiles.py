@@ -1,4 +1,4 @@
-"""Tiles over several iterations of a sequential loop and a dimension of space.
+"""Time skewing: tiles over several iterations of a sequential loop and a dimension of space.
 
     for t in 0:T                          for b in 0:T/B
       B(i) = A(i-1) + A(i+1)                for w in 0:W
@@ -6,16 +6,17 @@
                                                 B(i) = …   where i in S*w - 2*t     : S*w - 2*t + S
                                                 A(i) = …   where i in S*w - 2*t - 1 : S*w - 2*t + S - 1
 
-The first form reads and writes all rows in each iteration.  The second one does B iterations of S rows, then
-of the next S: rows that an iteration has written are read by the following ones while they are cached.
+The first form reads and writes all rows in each iteration.  The second form runs B iterations on S rows, then
+on the next S: the rows that an iteration writes are still cached when the following iterations read them.
 Each iteration is `skew` rows behind the one before it, and each statement `shift` rows behind the first
-(time skewing: Wonnacott, "Achieving scalable locality with time skewing", 2002; Lamport, "The parallel
-execution of DO loops", 1974).
+(Wonnacott, "Achieving scalable locality with time skewing", 2002; Lamport, "The parallel execution of DO
+loops", 1974).
 
-The order is legal if no instance needs, or overwrites what is needed by, one in a later tile.  With the
-coordinate `i + skew * t + shift` of an instance that is so if no dependence leads to a smaller coordinate.
-isl has the least distance along i of the dependences between two statements, in one iteration and over
-several; the smallest skew for which these differences have a solution is taken (Bellman and Ford).
+The order is legal if no dependence leads from an instance to one in an earlier tile.  An instance has the
+coordinate `i + skew * t + shift`, so it suffices that no dependence leads to a smaller coordinate.  isl
+computes the least distance along i of the dependences between two statements, in one iteration and over
+several.  The pass takes the smallest skew for which these difference constraints have a solution (Bellman and
+Ford).
 """
 
 from __future__ import annotations
@@ -51,13 +52,14 @@ from tc.transforms.program.stages import (
     stage_at,
 )
 
-_OPERATIONS = 2_000_000  # of isl, for one loop; one that takes more stays
+_OPERATIONS = 2_000_000  # operations of isl for one loop; a loop that needs more stays as it is
 _MOST_SKEW = 32
 
 
 @dataclass(frozen=True, slots=True)
 class RowStage:
-    """A statement of a loop that is tiled along its variable `row`, of the points from `low` to `end`."""
+    """A statement of a loop that is tiled along its variable `row`, over the points from `low` up to, but not
+    including, `end`."""
 
     stage: Stage
     row: IterVar
@@ -67,9 +69,12 @@ class RowStage:
 
 @dataclass(frozen=True, slots=True)
 class Skewed:
-    """An innermost sequential loop of `trips` iterations that can be tiled along a dimension of what its
-    statements write.  `skew`: rows by which an iteration is behind the one before it; `shifts`: rows by which
-    each statement is behind the first."""
+    """An innermost sequential loop of `trips` iterations that can be tiled along a dimension of the tensors
+    that its statements write.
+
+    `skew`: the rows by which each iteration lags behind the one before it; `shifts`: those by which each
+    statement lags behind the first.
+    """
 
     loop: Loop
     stages: tuple[RowStage, ...]
@@ -90,7 +95,7 @@ class Skewed:
 
 @dataclass(frozen=True, slots=True)
 class TimeTile:
-    """So many iterations of so many rows."""
+    """The number of iterations and of rows of a tile."""
 
     iterations: int
     rows: int
@@ -103,8 +108,11 @@ Worth = Callable[[Program, Loop, Sequence[RowStage]], bool]
 def tile_time(
     program: Program, choose: Choice, worth: Worth = lambda program, loop, rows: True
 ) -> tuple[Program, tuple[str, ...]]:
-    """`program` with the loops that `choose` wants tiled, and their names.  A loop is tiled along the first
-    dimension for which it does.  What is not `worth` it costs no look at dependences."""
+    """`program` with the loops tiled for which `choose` returns a tile, and the names of these loops.
+
+    A loop is tiled along the first dimension for which it does.  For a loop that is not `worth` it no
+    dependences are computed.
+    """
     tiled: list[str] = []
     for loop in program.loops:
         stages = [s for s in program.stages if loop in s.loops]
@@ -130,14 +138,14 @@ def tile_time(
 
 
 def moves(a: Expr, s: Stage, loop: Loop) -> bool:
-    """Whether a subscript names the counter of the loop, or a variable whose range does."""
+    """Whether a subscript contains the counter of the loop, or a variable whose range does."""
     own = {v.name for v in s.domain.vars if loop.name in variables(v.range.min) | variables(v.range.extent)}
     return bool(variables(a) & {loop.name, *own})
 
 
 def _rows(stages: Sequence[Stage], loop: Loop, dimension: int) -> list[RowStage] | None:
-    """The stages along a dimension of what they write, of those whose subscripts do not move with the loop;
-    None if one has no variable of constant range there."""
+    """The stages along a dimension of the tensors that they write, if their subscripts there do not move with
+    the loop; None if a stage has no variable of constant range there."""
     out: list[RowStage] = []
     for s in stages:
         if s.checked or s.scatters or any(c.checked for c in s.calls):
@@ -158,8 +166,7 @@ def _rows(stages: Sequence[Stage], loop: Loop, dimension: int) -> list[RowStage]
 
 
 def _shifts(program: Program, rows: Sequence[RowStage], loop: Loop) -> tuple[int, tuple[int, ...]] | None:
-    """The smallest skew that dependences allow, and by how many rows each statement is behind; None if there
-    is none."""
+    """The smallest skew that dependences allow, and the shift of each statement; None if there is none."""
     part = in_domains(replace(program, stages=tuple(r.stage for r in rows), sites=()))
     with isl_context():
         try:
@@ -175,8 +182,8 @@ def _shifts(program: Program, rows: Sequence[RowStage], loop: Loop) -> tuple[int
 
 
 class _Refused(Exception):
-    """Distances have no bound, or an instance reads a row that another one of its statement and iteration
-    writes."""
+    """Distances are unbounded, or an instance reads a row that another instance of the same statement and
+    iteration writes."""
 
 
 def _distances(
@@ -197,7 +204,7 @@ def _distances(
                     continue
                 ends = [d for delta in found if (d := _least(delta, depth, several)) is not None]
                 if not several and s is other:
-                    # It reads all before it writes anything, which the rows of different tiles would not.
+                    # A statement reads everything before it writes; rows in different tiles would break that.
                     ends += [-d for delta in found if (d := _least(delta.neg(), depth, 0)) is not None]
                     if any(ends):
                         raise _Refused

@@ -18,11 +18,9 @@ from tc.transforms.program.segments import positions
 
 
 def execution_times(scop: Scop, stages: Sequence[Stage]) -> Mapping[str, isl.Map]:
-    """By statement the map from its instances to their times.
-
-    `scop` has the counters of loops as the first variables of its domains, as
-    `tc.transforms.program.segments.in_domains` makes it; `stages` are its stages with their loops.
-    """
+    """For each statement the map from its instances to their times.  `scop` has the counters of loops as the
+    first variables of its domains (`tc.transforms.program.segments.in_domains`); `stages` are its stages with
+    their loops."""
     depth = max((len(s.loops) for s in stages), default=0)
     return {
         s.name: _times(s, place, stage, depth)

@@ -136,23 +136,23 @@ class Allocator:
         return DeviceArray(places, dtype, self.like.library, False, owner, self.device.number, None, keeper)
 
 
-_Made = tuple[object, int, object]
+_Allocated = tuple[object, int, object]
 
 
-def _torch(a: Allocator, dtype: DType, shape: tuple[int, ...], name: str, span: Span | None) -> _Made:
+def _torch(a: Allocator, dtype: DType, shape: tuple[int, ...], name: str, span: Span | None) -> _Allocated:
     torch: Any = sys.modules["torch"]
     made = torch.empty(shape, dtype=getattr(torch, dtype.name), device=f"cuda:{a.device.number}")
     return made, int(made.data_ptr()), None
 
 
-def _cupy(a: Allocator, dtype: DType, shape: tuple[int, ...], name: str, span: Span | None) -> _Made:
+def _cupy(a: Allocator, dtype: DType, shape: tuple[int, ...], name: str, span: Span | None) -> _Allocated:
     cupy: Any = sys.modules["cupy"]
     with cupy.cuda.Device(a.device.number):
         made = cupy.empty(shape, numpy_dtype(dtype))
     return made, int(made.data.ptr), None
 
 
-def _jax(a: Allocator, dtype: DType, shape: tuple[int, ...], name: str, span: Span | None) -> _Made:
+def _jax(a: Allocator, dtype: DType, shape: tuple[int, ...], name: str, span: Span | None) -> _Allocated:
     """In the memory that JAX manages; what the caller gets is an array over it that knows when it is
     ready."""
     jax: Any = sys.modules["jax"]
@@ -164,12 +164,12 @@ def _jax(a: Allocator, dtype: DType, shape: tuple[int, ...], name: str, span: Sp
     return DeviceBuffer(a.device, a.stream, address, shape, dtype, (inner, capsule)), address, capsule
 
 
-def _other(a: Allocator, dtype: DType, shape: tuple[int, ...], name: str, span: Span | None) -> _Made:
+def _other(a: Allocator, dtype: DType, shape: tuple[int, ...], name: str, span: Span | None) -> _Allocated:
     memory: Memory = a.device.allocate(max(1, math.prod(shape) * dtype.itemsize), a.stream)
     return DeviceBuffer(a.device, a.stream, memory.address, shape, dtype, memory), memory.address, None
 
 
-_Maker = Callable[[Allocator, DType, tuple[int, ...], str, Span | None], _Made]
+_Maker = Callable[[Allocator, DType, tuple[int, ...], str, Span | None], _Allocated]
 _MAKERS: dict[str, _Maker] = {"torch": _torch, "cupy": _cupy, "jax": _jax, "other": _other}
 
 

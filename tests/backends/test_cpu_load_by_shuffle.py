@@ -115,7 +115,7 @@ def test_results_of_nonaffine_subscripts_of_any_length(columns: int) -> None:
     assert np.array_equal(kernel(x), x.repeat(3, 1).repeat(3, 2))
 
 
-def test_results_of_shuffled_loads_of_what_a_statement_has_just_written() -> None:
+def test_results_of_shuffled_loads_of_elements_just_written() -> None:
     source = """def f(float(N,W) x) -> (y) {
       t(n,j) = x(n,j) * 2
       y(n,j) = t(n,j/2) + t(n,(j+3)%W) where j in 0:2*W

@@ -255,9 +255,7 @@ def test_streams_are_prefetched_as_far_ahead_as_the_machine_says(element: str, b
          {"N": 1000, "M": 1000}),  # a stencil
     ],
 )  # fmt: skip
-def test_what_is_no_stream_or_is_in_the_cache_is_not_prefetched_for_writing(
-    source: str, sizes: dict[str, int]
-) -> None:
+def test_only_streams_beyond_the_cache_are_prefetched_for_writing(source: str, sizes: dict[str, int]) -> None:
     assert not any(x.level == 1 for x in prefetches(streamed(source, **sizes).nest))
 
 

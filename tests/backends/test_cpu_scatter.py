@@ -52,7 +52,7 @@ def nest(s: Compute, upper: IntImm | Variable) -> For:
     return For("d", IntImm(0), IntImm(40), 1, LoopKind.SERIAL, inner)
 
 
-def test_only_loops_that_part_elements_move() -> None:
+def test_only_loops_whose_iterations_update_different_elements_move() -> None:
     data = Load("ids", (Variable("n"),), tc.dtypes.INT32)
     moved = along_rows(nest(scatter(data, Variable("d")), IntImm(9)), 16)
     assert isinstance(moved, For) and moved.var == "n"

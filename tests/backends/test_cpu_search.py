@@ -89,7 +89,7 @@ BLOCKED = {
 
 
 @pytest.mark.parametrize("name", BLOCKED)
-def test_what_uses_a_sum_is_not_counted_for_each_block_of_it(name: str) -> None:
+def test_statements_after_a_sum_are_not_counted_for_each_block_of_it(name: str) -> None:
     total, params, row, sizes = BLOCKED[name]
     source = f"def f({params}) -> (y, z) {{ {total} z({row}) = y({row}) * y({row}) }}"
     shared, apart = predicted(source, sizes), predicted(source, sizes, fusion="min")

@@ -239,9 +239,9 @@ def test_groups_have_results_of_their_own() -> None:
     both = [measured("tmm@128,32,256"), Measurement(CASES[0], ())]
     assert both[1].case.group == "report"
     parsed = cpu.parser().parse_args
-    assert list(cpu._apart(parsed([]), both)) == ["cpu_more", "cpu_report"]
-    assert list(cpu._apart(parsed(["--only", "tmm"]), both)) == ["cpu"]
-    assert list(cpu._apart(parsed(["--group", "report", "--only", "tmm"]), both[1:])) == ["cpu_report"]
+    assert list(cpu._by_table(parsed([]), both)) == ["cpu_more", "cpu_report"]
+    assert list(cpu._by_table(parsed(["--only", "tmm"]), both)) == ["cpu"]
+    assert list(cpu._by_table(parsed(["--group", "report", "--only", "tmm"]), both[1:])) == ["cpu_report"]
 
 
 # ---- cold and warm compiles

@@ -52,7 +52,7 @@ def test_arrays_that_are_only_read_or_only_written_are_exclusive(backend: str, w
         assert re.search(rf"\*{word} {name}\b", text), name
 
 
-def test_what_a_body_with_barriers_reads_and_writes_is_exchanged() -> None:
+def test_arrays_that_a_body_with_barriers_reads_and_writes_are_exchanged() -> None:
     write, read = put("T", [0], load("A", T)), put("C", [T], load("T", 0))
     assert exchanged(launch(Block((write, Sync(), read)))) == {"T"}
     assert exchanged(launch(Block((write, Sync(warp=True), read)))) == {"T"}

@@ -411,7 +411,7 @@ def test_sizes_of_a_call(sizes: tuple[int, int, int]) -> None:
     ptxas(n)
 
 
-def test_what_is_no_launch_is_refused() -> None:
+def test_statements_outside_of_launches_are_refused() -> None:
     n = lowered(programs.matmul(), {"M": 2, "N": 3, "K": 4})
     with pytest.raises(InternalError, match="a GPU runs launches"):
         gpu_source.emit(n, OPENCL)

@@ -152,7 +152,7 @@ def test_calls_of_the_code_generator_are_seen_too() -> None:
 
 
 @pytest.mark.parametrize("code", [b"", b"text", b"\x7fELF\x02\x01", b"\x7fELF\x02\x01" + b"\xff" * 100])
-def test_what_is_no_object(code: bytes) -> None:
+def test_bytes_that_are_no_object_are_refused(code: bytes) -> None:
     with pytest.raises(InternalError, match="not an object file") as caught:
         llvm_jit.load_object(code, "f")
     assert caught.value.code == "TC0903"
@@ -245,7 +245,7 @@ def test_a_text_is_compiled_once(compiles: list[str]) -> None:
 @pytest.mark.parametrize(
     "how", [{"level": 2}, {"cpu": "x86-64-v2"}, {"features": "-avx512f"}, {"key_parts": ["more"]}], ids=str
 )
-def test_what_the_key_of_a_text_holds(compiles: list[str], how: dict[str, Any]) -> None:
+def test_the_key_of_a_text(compiles: list[str], how: dict[str, Any]) -> None:
     for _ in range(2):
         llvm_jit.cached_code(TWO, ["one"])
         llvm_jit.cached_code(TWO, ["one"], **how)

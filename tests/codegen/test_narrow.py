@@ -101,7 +101,7 @@ INTERVALS = [(0, 5), (3, 7), (-7, -2), (-4, 3), (1, 1)]
 
 @pytest.mark.parametrize("division", [FloorDiv, FloorMod])
 @pytest.mark.parametrize("divisors", [(1, 4), (2, 3), (-3, -1), (-2, 5)])
-def test_what_may_not_fit_int32_stays_int64(division: type[Expr], divisors: tuple[int, int]) -> None:
+def test_values_that_may_not_fit_int32_stay_int64(division: type[Expr], divisors: tuple[int, int]) -> None:
     """Of dividends and divisors of either sign: no value is beyond what is taken for the largest."""
     for low, high in INTERVALS:
         pairs = itertools.product(range(low, high + 1), range(divisors[0], divisors[1] + 1))

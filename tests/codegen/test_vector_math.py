@@ -197,7 +197,7 @@ def test_conversions_of_16_bit_types(lanes: int, native: bool) -> None:
     assert (code.run("half_to_float", signalling, result=np.uint32) & 0x7FC00000 == 0x7FC00000).all()
 
 
-def test_what_has_no_vector_form() -> None:
+def test_functions_without_a_vector_form() -> None:
     assert vector_math.vector_function("lgamma", FLOAT32, 8, fma=True) is None
     assert vector_math.vector_function("exp", INT32, 8, fma=True) is None
     assert vector_math.paste("lgamma", FLOAT32, 8, ["%x"], Lines(), fma=True) is None

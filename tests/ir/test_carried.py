@@ -50,18 +50,18 @@ def test_the_results_are_the_same(name: str, n: int, d: int) -> None:
 
 
 @pytest.mark.parametrize("name", CARRIED)
-def test_what_is_carried(name: str) -> None:
+def test_elements_that_are_carried_in_registers(name: str) -> None:
     text = tc.compile(source(CARRIED[name]), "cpu").inspect("carry", N=9, D=30)
     assert "S1: y.carried" in str(text) or "S2: y.carried" in str(text)
 
 
 @pytest.mark.parametrize("name", ["read where a condition holds", "stored twice", "read behind the store"])
-def test_what_stays_in_memory(name: str) -> None:
+def test_elements_that_stay_in_memory(name: str) -> None:
     text = tc.compile(source(LEFT[name]), "cpu").inspect("carry", N=9, D=30)
     assert "y.carried" not in str(text)
 
 
-def test_rows_take_turns() -> None:
+def test_rows_are_interleaved() -> None:
     """Rows that wait for themselves are computed four at a time, also where a part has another number."""
     text = source(CARRIED["a sum"])
     kernel = tc.compile(text, "cpu")

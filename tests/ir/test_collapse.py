@@ -101,7 +101,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("source", "expected"), CASES)
-def test_which_dimensions_become_one(source: str, expected: dict[str, int]) -> None:
+def test_which_dimensions_are_merged(source: str, expected: dict[str, int]) -> None:
     sizes = {n: v for n, v in S.items() if f"{n}," in source or f"{n})" in source}
     assert ranks(source, **sizes) == expected
     rng = np.random.default_rng(0)
@@ -132,7 +132,7 @@ def test_messages_keep_the_names_of_variables() -> None:
         compiled(source)(x, i, np.zeros(5, np.float32))
 
 
-def test_sizes_that_stay_open_stay_apart() -> None:
+def test_dimensions_of_symbolic_size_are_not_merged() -> None:
     source = "def f(float(N,H,W) X) -> (Y) { Y(n,h,w) = X(n,h,w) }"
     k = tc.compile(source, "cpu", dynamic=("N",))
     p = collapse(specialize(k.program({}), {"H": 4, "W": 5}))

@@ -45,7 +45,7 @@ def test_a_column_of_the_tensor_that_is_updated() -> None:
         "L(i,j) = i > k ? A(j,c(k)) : 0.0 where i in 0:N, j in 0:N",  # data say which column
     ],
 )
-def test_what_is_no_column(body: str) -> None:
+def test_reads_that_are_not_copied(body: str) -> None:
     _, names, offered = made(body, "float(N,N) A, int(N) c")
     assert not names and not offered
 

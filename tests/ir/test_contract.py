@@ -46,7 +46,7 @@ def program(body: str) -> Program:
 
 
 @pytest.mark.parametrize("name", [*ONE, *KEPT])
-def test_dimensions_that_are_left(name: str) -> None:
+def test_which_dimensions_are_removed(name: str) -> None:
     body, rank = {**ONE, **KEPT}[name]
     before = program(body)
     after, names = contract(before)

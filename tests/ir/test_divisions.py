@@ -19,7 +19,7 @@ def span(e: Expr) -> tuple[int, int] | None:
     return {X: (-3, 5), Y: (0, 31)}.get(e) if isinstance(e, Variable) else None
 
 
-def test_what_a_point_of_a_tile_may_be_does_not_matter() -> None:
+def test_the_range_of_a_point_in_a_tile_does_not_matter() -> None:
     point = Add(Mul(IntImm(32), X), Y)
     assert shorter(FloorDiv(point, IntImm(64)), span) == FloorDiv(X, IntImm(2))
     assert shorter(FloorDiv(Add(point, IntImm(1)), IntImm(64)), span) is None

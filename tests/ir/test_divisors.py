@@ -43,7 +43,7 @@ def divided(statement: str, **sizes: int) -> list[str]:
         ("C(i) +=! A(i,k) / (2*i + 0.5) where k < i", "A(i, k)", "C(i) / (float32(2 * int32(i)) + 0.5)"),
     ],
 )
-def test_divisors_that_go_behind_the_sum(statement: str, total: str, result: str) -> None:
+def test_divisors_that_are_applied_after_the_sum(statement: str, total: str, result: str) -> None:
     assert divided(statement) == ["0.0", total, result]
 
 
@@ -66,7 +66,7 @@ def test_divisors_that_go_behind_the_sum(statement: str, total: str, result: str
         "C(i) = -0.0 C(i) += A(i,k) / a",  # a sum of nothing but -0 is -0
     ],
 )
-def test_divisors_that_stay(statement: str) -> None:
+def test_divisors_that_are_not_moved(statement: str) -> None:
     source = f"def f({INPUTS}) -> (C) {{ {statement} }}"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", Warning)

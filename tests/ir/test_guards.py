@@ -43,7 +43,7 @@ def product(value: str) -> str:
         ("k <= i && s(i) > 0 ? A(i,k)*B(k,j) : 0.0", "s(i) > 0.0 ? A(i, k) * B(k, j) : 0.0 where k <= i | k"),
     ],
 )
-def test_what_adds_nothing_is_left_out(value: str, expected: str) -> None:
+def test_instances_that_add_nothing_are_left_out(value: str, expected: str) -> None:
     assert expected in restricted(product(value), N=9, K=8, M=7)
 
 
@@ -58,7 +58,7 @@ def test_what_adds_nothing_is_left_out(value: str, expected: str) -> None:
         "k * 2000000000 <= i ? A(i,k)*B(k,j) : 0.0",  # wraps around
     ],
 )
-def test_other_conditions_stay(value: str) -> None:
+def test_conditions_that_are_not_moved(value: str) -> None:
     assert " where " not in restricted(product(value), N=9, K=8, M=7)
 
 
@@ -70,7 +70,7 @@ def test_sums_are_in_the_order_of_their_operands() -> None:
     assert restricted(source, C=4, H=8, K=3).endswith("where h + k - 1 >= 0, h + k - 1 < 8 | c k")
 
 
-def test_a_sum_that_goes_on_keeps_its_zeros() -> None:
+def test_a_sum_with_an_initial_value_keeps_its_zeros() -> None:
     """-0 + 0 is 0."""
     source = "def f(float(N) x, float(N) a) -> (y) { y(i) = a(i)  y(i) += x(i) * 0 + (i > 1 ? x(i) : 0.0) }"
     assert " where " not in restricted(source, N=4)

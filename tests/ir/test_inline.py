@@ -41,7 +41,7 @@ def test_a_stencil_of_a_stencil() -> None:
     assert stage.text == "O(y,x) = B(y,x) + B(y+1,x) + B(y+2,x) with B(y,x) = I(y,x) + I(y,x+1) + I(y,x+2)"
 
 
-def test_chains_go_one_after_the_other() -> None:
+def test_chains_of_temporaries_are_inlined_one_by_one() -> None:
     source = """
     def f(float(N) A) -> (D) {
       B(i) = A(i) * A(i+1)
@@ -51,7 +51,7 @@ def test_chains_go_one_after_the_other() -> None:
     assert gone(source, N=20) == ("B", "C")
 
 
-def test_a_temporary_whose_reader_is_gone_is_asked_about_again() -> None:
+def test_a_temporary_is_judged_again_after_its_reader_is_inlined() -> None:
     """`B` is read at one point of `C`, and at two of `D` once `C` is computed there."""
     source = """
     def f(float(N) A) -> (D) {
@@ -92,12 +92,12 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("name", REFUSED)
-def test_what_stays(name: str) -> None:
+def test_temporaries_that_are_not_inlined(name: str) -> None:
     source = REFUSED[name]
     assert gone(source, N=9, **({"M": 7} if "M" in source else {})) == ()
 
 
-def test_what_is_overwritten_in_between_stays() -> None:
+def test_a_temporary_of_overwritten_elements_is_not_inlined() -> None:
     source = """
     def f(float(N) A) -> (D, C) {
       D(i) = A(i) + 1
@@ -120,7 +120,7 @@ SLOW = (*LITTLE, ("bandwidth", 1.0))  # and cost more than what is computed agai
 
 @pytest.mark.share(6)
 @pytest.mark.parametrize("t", ["float", "half", "double", "int", "uint8"])
-def test_results_stay(t: str) -> None:
+def test_results_are_not_inlined(t: str) -> None:
     source = f"""
     def f({t}(H,W) I) -> (O) {{
       B(y,x) = I(y,x) + I(y,x+1) * I(y,x+2)
@@ -151,7 +151,7 @@ def test_results_stay(t: str) -> None:
         "def f(float(H,W) I) -> (O) { B(y,x) = exp(sin(I(y,x)))\n O(y,x) = B(y,x) + B(y+1,x) + B(y+2,x) }",
     ],
 )
-def test_what_does_not_pay_is_kept(source: str) -> None:
+def test_temporaries_that_do_not_pay_are_not_inlined(source: str) -> None:
     kernel = tc.compile(source, "cpu", options=tc.Options(machine=LITTLE))
     sizes = {"H": 40, "W": 60} | ({"F": 8, "K": 3} if "F" in source else {})
     assert "computed where" not in kernel.inspect("choice", **sizes)

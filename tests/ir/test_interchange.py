@@ -37,7 +37,7 @@ ORDERS = {
 
 
 @pytest.mark.parametrize(("params", "body", "want"), ORDERS.values(), ids=ORDERS)
-def test_orders(params: str, body: str, want: str) -> None:
+def test_loops_get_the_order_of_memory(params: str, body: str, want: str) -> None:
     kernel = compiled(f"def f({params}) -> (O) {{ {body} }}")
     program = kernel.program({n: 6 if n == "D" else 4 for n in kernel.front.checked.sizes})
     (stage,) = (s for s in interchange(program, {}).stages if s.op is not None)

@@ -63,14 +63,14 @@ def test_the_results_are_the_same(source: str, n: int, d: int) -> None:
         np.testing.assert_array_equal(a, b)
 
 
-def test_rows_of_their_own_run_along_the_row() -> None:
+def test_a_loop_over_independent_rows_runs_along_each_row() -> None:
     assert inside(SUM, 1000, 60)
     lines = loops(SUM, 1000, 1000)
     assert any(line.strip().startswith("parallel for n") for line in lines)  # there is work for threads
 
 
 @pytest.mark.parametrize("source", [SHIFTED, TRIANGLE, STATE])
-def test_what_stays(source: str) -> None:
+def test_loops_that_are_not_moved(source: str) -> None:
     """Rows that read others, rows of which there are more in later iterations, and elements side by side."""
     assert not inside(source, 1000, 1001)
 

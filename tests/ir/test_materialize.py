@@ -47,7 +47,7 @@ def test_variables_on_both_sides_of_a_comparison() -> None:
     assert "O_operand(n, f, y - ky, x - kx) * K(f, c, ky, kx)" in program_text(program)
 
 
-def test_it_comes_before_the_first_values_of_the_results() -> None:
+def test_an_operand_precedes_the_initial_values_of_results() -> None:
     """Which one nest computes with the sums."""
     program, _ = made(SAME, N=2, C=3, F=4, H=6, W=7, KH=3, KW=3)
     assert [(s.func, s.op, s.init) for s in program.stages] == [
@@ -65,7 +65,7 @@ def test_a_variable_that_enters_on_its_own_stays() -> None:
     assert box(program, "O_operand") == [(0, 6), (0, 4)]
 
 
-def test_functions_and_what_is_used_twice() -> None:
+def test_functions_and_values_that_are_used_twice() -> None:
     source = "def f(float(M,K) A, float(K,N) B) -> (O) { O(i,j) +=! exp(A(i,k)) * B(k,j) * exp(A(i,k)) }"
     program, names = made(source, M=4, K=5, N=6)
     assert names == ("O_operand",)
@@ -89,7 +89,7 @@ def test_halves() -> None:
     assert [program.func(n).dtype.name for n in names] == ["float32", "float32"]
 
 
-def test_what_a_column_has_in_common() -> None:
+def test_values_that_depend_on_the_column_only() -> None:
     source = """def f(float(M,N) A, float(N) m, float(N) v) -> (O) {
       O(i,j) = (A(i,j) - m(j)) * rsqrt(v(j) + 1e-5) }"""
     program, names = made(source, M=5, N=7)
@@ -97,7 +97,7 @@ def test_what_a_column_has_in_common() -> None:
     assert "O(i, j) = (A(i, j) - m(j)) * O_operand(j)" in program_text(program)
 
 
-def test_what_has_a_name() -> None:
+def test_values_of_lets() -> None:
     """Values behind where are parts as others, and so is what is made of them."""
     source = """def f(float(M,N) A, float(N) m, float(N) v) -> (O) {
       O(i,j) = (A(i,j) - m(j)) * s * sqrt(fabs(s) + m(j)) + exp(m(j)) where s = rsqrt(v(j) + 1e-5) }"""
@@ -127,7 +127,7 @@ def test_parts_of_operands() -> None:
     assert [s.func for s in program.stages] == ["y_operand_operand", "y_operand", "y"]
 
 
-def test_columns_come_after_what_they_are_made_of() -> None:
+def test_operands_follow_the_tensors_that_they_read() -> None:
     source = """def f(float(N,C) x) -> (y) {
       m(c) +=! x(n,c)
       y(n,c) = x(n,c) - m(c) / 5.0
@@ -168,7 +168,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("params", "body"), REFUSED.values(), ids=REFUSED)
-def test_refused(params: str, body: str) -> None:
+def test_values_that_are_not_materialized(params: str, body: str) -> None:
     kernel = compiled(f"def f({params}) -> (O) {{ {body} }}")
     program = kernel.program(
         {n: v for n, v in {"M": 6, "K": 5, "N": 14}.items() if n in kernel.front.checked.sizes}
@@ -183,7 +183,7 @@ def test_results_that_are_read_are_no_operand() -> None:
     assert made(source, N=8)[1] == ()
 
 
-def test_loops_of_dynamic_length_are_coordinates_of_it() -> None:
+def test_loops_of_dynamic_length_become_coordinates() -> None:
     """Of another one there may be no iteration, and what is read then need not be there."""
     source = "def f(float(M,K) A, float(K,N) B) -> (O) { O(i,j) +=! exp(A(i,k)) * B(k,j) }"
     for dynamic, names in (("M", ("O_operand",)), ("N", ())):

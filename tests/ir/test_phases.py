@@ -57,7 +57,7 @@ def program(statement: str, sizes: dict[str, int]) -> Program:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("k", [1, 4, 5])
 @pytest.mark.parametrize("name", SPLIT)
-def test_the_results_stay(name: str, k: int) -> None:
+def test_results_are_unchanged(name: str, k: int) -> None:
     before = program(SPLIT[name], {"C": 3, "N": 6, "K": k})
     after, names = split_phases(before)
     assert names == ("y",)
@@ -75,12 +75,12 @@ def test_a_symbolic_size() -> None:
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_stays(name: str) -> None:
+def test_reductions_that_are_not_split(name: str) -> None:
     before = program(LEFT[name], {"C": 3, "N": 6, "K": 4})
     assert split_phases(before) == (before, ())
 
 
-def test_the_form() -> None:
+def test_the_rewritten_statements() -> None:
     statement = (
         "y(h) +=! (h-i) % 2 == 0 && h >= i && h-i < 2*N ? x(c,(h-i)/2) * w(c,i) : 0 where h in 0:2*N+1"
     )

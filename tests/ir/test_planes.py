@@ -46,7 +46,7 @@ def program(body: str) -> Program:
 
 
 @pytest.mark.parametrize("name", APART)
-def test_parts_that_are_apart(name: str) -> None:
+def test_temporaries_in_split_format(name: str) -> None:
     body, temporaries = APART[name]
     before = program(body)
     after, names = separate(before)
@@ -59,7 +59,7 @@ def test_parts_that_are_apart(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", TOGETHER)
-def test_parts_that_stay_together(name: str) -> None:
+def test_temporaries_with_adjacent_parts(name: str) -> None:
     before = program(TOGETHER[name])
     assert separate(before) == (before, ())
 
@@ -78,7 +78,7 @@ def test_the_results_are_the_same(name: str, backend: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
-def test_what_is_checked_has_the_same_message(backend: str) -> None:
+def test_failed_checks_have_the_same_message(backend: str) -> None:
     text = """def f(complex64(N) x, int(N) r) -> (y) {
       a(i) = x(i)
       for s in 0:2 { u(i) = a(r(i)) * a(i) a(i) = u(i) - a(i) }

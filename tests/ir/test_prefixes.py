@@ -64,7 +64,7 @@ def program(statement: str, sizes: dict[str, int] = SIZES) -> Program:
 @pytest.mark.share(3)
 @pytest.mark.parametrize("sizes", [SIZES, {"N": 9, "D": 16}, {}], ids=["odd", "whole", "symbolic"])
 @pytest.mark.parametrize("name", CHUNKED)
-def test_the_results_stay(name: str, sizes: dict[str, int]) -> None:
+def test_results_are_unchanged(name: str, sizes: dict[str, int]) -> None:
     if name == "a guard" and not sizes:
         pytest.skip("guards of symbolic ranges stay in values")
     before = program(CHUNKED[name], sizes)
@@ -75,12 +75,12 @@ def test_the_results_stay(name: str, sizes: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize("name", LEFT)
-def test_what_stays(name: str) -> None:
+def test_reductions_that_are_not_split(name: str) -> None:
     before = program(LEFT[name])
     assert in_chunks(before, lambda t: 4, {}) == (before, ())
 
 
-def test_the_form() -> None:
+def test_the_rewritten_statements() -> None:
     after, _ = in_chunks(program("y(n,d) +=! x(n,k) where k <= d, d in 0:D"), lambda t: 4, {})
     stages = [line.split(": ", 1)[1] for line in program_text(after).splitlines() if ": " in line]
     assert [s.split("   for")[0] for s in stages] == [
@@ -93,7 +93,7 @@ def test_the_form() -> None:
     ]
 
 
-def test_what_is_before_a_chunk_is_a_prefix_again() -> None:
+def test_prefixes_of_chunks_are_split_again() -> None:
     after, _ = in_chunks(
         program("y(n,d) +=! x(n,k) where k <= d, d in 0:D", {"N": 2, "D": 99}), lambda t: 4, {}
     )
@@ -139,7 +139,7 @@ def test_prefixes_in_a_loop() -> None:
         np.testing.assert_allclose(tc.compile(source, backend=backend)(x), expected, rtol=1e-13)
 
 
-def test_the_choice_tells_of_it() -> None:
+def test_the_choice_names_the_tensors() -> None:
     source = "def f(float(N,D) x) -> (y) { y(n,d) +=! x(n,k) where k <= d, d in 0:D }"
     kernel = tc.compile(source, backend="cpu")
     kernel(np.ones((2, 99), "f4"))

@@ -24,14 +24,14 @@ def stages(source: str, **sizes: int) -> list[tuple[str, str | None]]:
 
 
 @pytest.mark.parametrize("op", ["+", "*", "min", "max"])
-def test_results_start_where_parts_are_combined(op: str) -> None:
+def test_results_are_initialized_where_parts_are_combined(op: str) -> None:
     """So that they can stay in registers from their first value on."""
     want = [("s_part", None), ("s_part", op), ("s", None), ("s", op)]
     assert stages(f"def f(float(N) A) -> (s) {{ s {op}=! A(i) }}", N=4096) == want
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-def test_results_that_are_read_start_before_that() -> None:
+def test_results_that_the_reduction_reads_are_initialized_before_it() -> None:
     """The sums need elements of the same tensor, which are not among their results."""
     source = """def f(float(N) A) -> (O) {
       O(i) = 1 where i in 0:10
@@ -108,7 +108,7 @@ def test_parts_are_even_and_whole_cache_lines_where_that_costs_nothing(
 @pytest.mark.parametrize(
     ("extent", "size"), [(40_000, 5000), (24_000, 3000), (1008, 126), (1010, 101), (1009, 127)]
 )
-def test_parts_of_what_is_apart_in_memory_are_equal(extent: int, size: int) -> None:
+def test_parts_of_strided_dimensions_are_equal(extent: int, size: int) -> None:
     """Where there are as many parts or up to half as many more; of a prime number there are not."""
     source = "def f(float(N,K) X) -> (s) { s(k) +=! X(n,k) }"
     assert sizes(source, 8 * 16, 1, N=extent, K=16) == {"n": size}
@@ -140,7 +140,7 @@ def test_chunks_of_several_variables() -> None:
         ("def f(float(I,J,K) x, float(J,K) z) -> (y) { y(j) +=! x(i,j,k) * z(j,k) }", set[str]()),
     ],
 )
-def test_what_goes_around_rows(source: str, found: set[str]) -> None:
+def test_variables_around_rows(source: str, found: set[str]) -> None:
     p = program(source, **{n: 8 for n in "HIJK" if f"{n}," in source or f"{n})" in source})
     (stage,) = (s for s in p.stages if s.op is not None)
     assert around_rows(stage) == found

@@ -42,7 +42,7 @@ def test_sizes_that_are_not_given_stay() -> None:
     assert specialize(p, {"M": 2, "N": 3}) == specialize(programs.matmul(), {"M": 2, "N": 3, "K": 4})
 
 
-def test_preconditions_that_hold_go_and_those_that_fail_are_errors() -> None:
+def test_preconditions_that_hold_are_removed_and_those_that_fail_are_errors() -> None:
     p = replace(
         programs.triangle(), preconditions=(Precondition(GE(v("N"), IntImm(4)), "N must be at least 4"),)
     )
@@ -88,7 +88,7 @@ SAME = """def same(float(N,C,H,W) x, float(F,C,KH,KW) w) -> (y) {
         ({}, (2, 3)),
     ],
 )
-def test_checks_that_sizes_make_needless_go(sizes: dict[str, int], checked: tuple[int, ...]) -> None:
+def test_checks_that_sizes_make_needless_are_removed(sizes: dict[str, int], checked: tuple[int, ...]) -> None:
     """What is read under a condition may be too small for it: for all sizes it is checked when it runs."""
     program = pipeline.build(pipeline.front(Source(SAME)), pipeline.Variant()).program
     values = (e for s in specialize(program, sizes).stages for e in walk(s.value))

@@ -142,7 +142,7 @@ def test_conditions_that_are_alike_on_two_loops_are_tested_once() -> None:
     assert sum(isinstance(p, If) for p in statements(made)) == 1
 
 
-def test_a_condition_that_always_holds_goes() -> None:
+def test_a_condition_that_always_holds_is_removed() -> None:
     s = loop(x, 0, 8, S, loop(y, 0, 4, V, If(LT(Add(x, y), IntImm(11)), compute(ONE, x, y))))
     assert not [p for p in statements(unswitch(s)) if isinstance(p, If)]
     never = loop(x, 0, 8, S, loop(y, 0, 4, V, If(LT(IntImm(20), Add(x, y)), compute(ONE, x, y))))
@@ -159,7 +159,7 @@ def test_the_bounds_of_a_loop_need_not_be_affine() -> None:
     assert conditions_met(made) < conditions_met(s)
 
 
-def test_sums_that_wrap_around_are_left_alone() -> None:
+def test_conditions_that_may_wrap_around_are_not_moved() -> None:
     """In int8, 100 + 40 is -116: bounds of the sum say nothing about it."""
 
     def condition(t: DType) -> Expr:
@@ -170,13 +170,13 @@ def test_sums_that_wrap_around_are_left_alone() -> None:
         assert (unswitch(s) != s) == split
 
 
-def test_values_of_data_are_left_alone() -> None:
+def test_data_dependent_conditions_are_not_moved() -> None:
     c = LT(Add(x, Variable("from_data")), IntImm(3))
     s = loop(x, 0, 8, S, loop(y, 0, 4, V, compute(IfThenElse(c, ONE, OTHER), x, y)))
     assert unswitch(s) == s
 
 
-def test_a_condition_on_data_stays_behind_what_computes_them() -> None:
+def test_a_condition_on_data_stays_after_the_statement_that_computes_them() -> None:
     data = LT(Load("t", (x,), INDEX), IntImm(3))
     lanes = loop(y, 0, 4, V, compute(IfThenElse(data, ONE, OTHER), x, y))
     s = loop(x, 0, 8, S, promoted(Block((Compute("T", "t", (x,), None, x, (x,), ""), lanes))))

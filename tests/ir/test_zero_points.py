@@ -57,7 +57,7 @@ def test_a_zero_point_that_is_added() -> None:
         "c(i,j) = q + p(i) where j in 0:N c(i,j) += (int32(a(i,k)) - q) * (int32(b(k,j)) - q)",
     ],
 )
-def test_what_stays(statement: str) -> None:
+def test_products_that_are_unchanged(statement: str) -> None:
     before = program(statement)
     assert expand(before) == (before, ())
 

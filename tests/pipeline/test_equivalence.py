@@ -49,7 +49,7 @@ def changed(p: Program, stage: int, **fields: Any) -> Program:
     return replace(p, stages=tuple(stages))
 
 
-def test_what_did_not_change_is_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unchanged_programs_are_not_run(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(equivalence, "_kernel", lambda *_: pytest.fail("it is run"))
     p = program(MM, M=2, K=3, N=4)
     assert same_results(p, p) == "" == same_results(p, replace(p))

@@ -49,7 +49,7 @@ def test_a_name_stands_for_one_pass() -> None:
         PassList[State]("list", (SEARCH, step("double")))
 
 
-def test_a_record_has_times_runs_and_the_texts_that_were_asked_for() -> None:
+def test_a_record_has_times_runs_and_the_requested_texts() -> None:
     one = PassList[State](
         "list", (step("a", show=lambda s: f"{s.value}"), SEARCH, step("b", show=lambda s: f"{s.value}"))
     )

@@ -61,7 +61,7 @@ DECIDED = {
 
 @pytest.mark.parametrize("sizes", [SIZES, {}], ids=["fixed", "symbolic"])
 @pytest.mark.parametrize("name", DECIDED)
-def test_what_is_left(name: str, sizes: dict[str, int]) -> None:
+def test_conditions_after_the_pass(name: str, sizes: dict[str, int]) -> None:
     statement, expected = DECIDED[name]
     assert decided(statement, sizes) == expected
 

@@ -32,7 +32,7 @@ def test_a_context_has_few_pieces() -> None:
         assert not built.context.is_empty()
 
 
-def test_what_is_left_out_holds_all_the_same() -> None:
+def test_constraints_that_are_left_out_hold_all_the_same() -> None:
     kernel = tc.compile(SOURCE, lang="sac", backend="reference")
     a, b, g = np.arange(9.0).reshape(3, 3), np.array([2.0]), np.array([-1.0, -2.0, -3.0])
     c, d = np.arange(36.0).reshape(3, 4, 3), np.arange(36.0).reshape(3, 4, 3) * 2

@@ -124,7 +124,7 @@ def blocks_of(size: int) -> Any:
 
 @pytest.mark.parametrize("name", WAITS)
 @pytest.mark.parametrize(("n", "size"), [(13, 2), (17, 5)])
-def test_what_waits_computes_the_same(name: str, n: int, size: int) -> None:
+def test_delayed_updates_compute_the_same(name: str, n: int, size: int) -> None:
     source, tensors = WAITS[name]
     before = program(source, n)
     after, found = delay(before, blocks_of(size))
@@ -136,13 +136,13 @@ def test_what_waits_computes_the_same(name: str, n: int, size: int) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_may_not_wait_stays(name: str) -> None:
+def test_updates_that_are_not_delayed(name: str) -> None:
     before = program(STAYS[name], 24)
     after, found = delay(before, blocks_of(4))
     assert after is before and not found
 
 
-def test_the_target_decides_and_is_told_of_the_update() -> None:
+def test_the_target_decides_about_each_update() -> None:
     before = program(LU, 24)
     told: list[Update] = []
 

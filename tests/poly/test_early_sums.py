@@ -146,7 +146,7 @@ def blocks_of(size: int) -> Any:
 
 @pytest.mark.parametrize("name", EARLY)
 @pytest.mark.parametrize(("n", "size"), [(13, 2), (17, 5)])
-def test_what_begins_early_computes_the_same(name: str, n: int, size: int) -> None:
+def test_early_sums_compute_the_same(name: str, n: int, size: int) -> None:
     source, tensors = EARLY[name]
     before = program(source, n)
     after, found = begin_early(before, blocks_of(size))
@@ -158,13 +158,13 @@ def test_what_begins_early_computes_the_same(name: str, n: int, size: int) -> No
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_may_not_begin_early_stays(name: str) -> None:
+def test_sums_that_do_not_begin_early(name: str) -> None:
     before = program(STAYS[name], 24)
     after, found = begin_early(before, blocks_of(4))
     assert after is before and not found
 
 
-def test_the_target_decides_and_is_told_of_the_sum() -> None:
+def test_the_target_decides_about_each_sum() -> None:
     before = program(SYSTEM, 24)
     told: list[Sum] = []
 

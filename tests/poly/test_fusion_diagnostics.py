@@ -52,19 +52,19 @@ CASES: list[tuple[str, Strategy, list[str]]] = [
 @pytest.mark.parametrize(("second", "strategy", "told"), CASES)
 def test_the_reason_why_statements_are_not_fused(second: str, strategy: Strategy, told: list[str]) -> None:
     source = f"def f(float(N,N) A, float(N) V) -> (B, C) {{ B(i,j) = A(i,j) * 2\n C{second} }}"
-    assert _told(source, strategy, N=50) == told
+    assert _reasons(source, strategy, N=50) == told
 
 
 def test_strategies_are_named_as_reasons() -> None:
     why = "they could share b: the strategy 'preserve3coincident' keeps them apart"
-    assert _told(MLP3, "max", **SIZES[MLP3]) == []
-    assert _told(MLP3, "preserve3coincident", **SIZES[MLP3]) == [
+    assert _reasons(MLP3, "max", **SIZES[MLP3]) == []
+    assert _reasons(MLP3, "preserve3coincident", **SIZES[MLP3]) == [
         f"S3, S4, S5 apart from S0, S1, S2: {why}",
         f"S6, S7, S8 apart from S3, S4, S5: {why}",
     ]
 
 
-def _told(source: str, strategy: Strategy, **sizes: int) -> list[str]:
+def _reasons(source: str, strategy: Strategy, **sizes: int) -> list[str]:
     polyhedra = scop.build(program(source, **sizes))
     with isl_context():
         distances = Distances()

@@ -37,7 +37,7 @@ def marked(statement: str, sizes: dict[str, int] = SIZES) -> tuple[scop.Scop, li
         "y(i) +=! x(N-1-i,j%M) where j in 0:99, j < i",
     ],
 )
-def test_elements_that_exist(statement: str) -> None:
+def test_reads_that_are_always_in_bounds(statement: str) -> None:
     found, reads = marked(statement)
     assert reads and all(reads)
     assert inside.check(found) == "points"
@@ -51,7 +51,7 @@ def test_elements_that_exist(statement: str) -> None:
         "y(i) = x(i,at(i))",  # as data say
     ],
 )
-def test_elements_that_need_not_exist(statement: str) -> None:
+def test_reads_that_may_be_out_of_bounds(statement: str) -> None:
     found, reads = marked(statement)
     assert reads and not any(reads)
     inside.check(found)

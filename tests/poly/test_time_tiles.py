@@ -164,7 +164,7 @@ def test_tiles_compute_the_same(name: str, tile: TimeTile) -> None:
 
 
 @pytest.mark.parametrize("name", STAYS)
-def test_what_cannot_be_tiled_stays(name: str) -> None:
+def test_loops_that_are_not_tiled(name: str) -> None:
     before = program(STAYS[name], N=50)
     after, loops = tile_time(before, lambda p, found: TimeTile(2, 3))
     assert after is before and not loops

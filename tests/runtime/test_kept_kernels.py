@@ -26,7 +26,7 @@ SIZES = {"M": 3, "K": 4, "N": 5}
 A, B = np.arange(12, dtype=np.float32).reshape(3, 4), np.ones((4, 5), np.float32)
 
 
-class Made:
+class StoredKernel:
     """The reference backend's kernel, or what is left of it on disk."""
 
     def __init__(self, code: llvm_jit.MachineCode, workspace: int, artifact: Any = None) -> None:
@@ -56,17 +56,17 @@ class Keeping:
     def passes(self, options: tc.Options) -> Any:
         return registry.get("reference").passes(options)
 
-    def compile(self, program: Any, options: Any = None, typical: Any = None) -> Made:
+    def compile(self, program: Any, options: Any = None, typical: Any = None) -> StoredKernel:
         self.compiled += 1
         made: Any = registry.get("reference").compile(program, options, typical)
-        return Made(made._code, made.workspace, made.artifact)
+        return StoredKernel(made._code, made.workspace, made.artifact)
 
     def version_key(self) -> str:
         return self.version
 
-    def from_blob(self, program: Any, blob: bytes) -> Made:
+    def from_blob(self, program: Any, blob: bytes) -> StoredKernel:
         facts, code = disk.unpack(blob)
-        made = Made(llvm_jit.load_object(code, "kernel"), facts["workspace"])
+        made = StoredKernel(llvm_jit.load_object(code, "kernel"), facts["workspace"])
         self.restored += 1
         return made
 
@@ -201,7 +201,7 @@ def test_a_blob_that_the_backend_refuses_is_replaced(
     backend: Keeping, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, blob: bytes
 ) -> None:
     with monkeypatch.context() as m:
-        m.setattr(Made, "to_blob", lambda self: blob)
+        m.setattr(StoredKernel, "to_blob", lambda self: blob)
         fresh().specialize(**SIZES)
     with pytest.warns(tc.CacheNotice, match="a stored kernel is of no use and is compiled again"):
         k = fresh()
@@ -245,7 +245,7 @@ def test_settings_that_leave_the_disk_alone(
 def test_what_cannot_be_kept_is_not(
     backend: Keeping, fresh: Fresh, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(Made, "to_blob", lambda self: None)
+    monkeypatch.setattr(StoredKernel, "to_blob", lambda self: None)
     for _ in range(2):
         assert not fresh().specialize(**SIZES).restored
     monkeypatch.setattr(Keeping, "compile", lambda self, *rest: registry.get("reference").compile(*rest))

@@ -6,7 +6,7 @@ import math
 from functools import lru_cache
 from heapq import heapreplace
 
-TASKS_PER_CORE = 8  # at most, unless caches ask for smaller tasks
+TASKS_PER_CORE = 8  # at most, unless caches need smaller tasks
 _MANY = 32  # tasks for each core from which on the imbalance is neglected
 # Time of the busiest core, as a factor of that with the most even tasks, that larger tasks may take.
 _UNEVEN = 1.03
@@ -22,12 +22,12 @@ def balanced(tasks: int, cores: int) -> bool:
 def even_width(
     extent: int, register: int, parts: range, others: int, cores: int, part_cost: float = 0.0
 ) -> int:
-    """The points of an axis that one task has, a whole number of register tiles.
+    """The points of an axis in one task, a whole number of register tiles.
 
-    The loops of other axes make as many tasks `others` times.  Of the numbers of `parts`, the result is the
-    first with which the core that has most to do is done about as early as with the best of them, if each
-    core takes the next task whenever it is done with one.  Each part more costs that core as much as
-    `part_cost` points.
+    The loops of other axes repeat these tasks `others` times.  Each core takes the next task as soon as it is
+    done with one.  Of the candidate numbers of `parts`, the result is the first for which the busiest core
+    finishes about as early as with the best number.  Each additional part costs the busiest core as much time
+    as `part_cost` points.
     """
     tiles = -(-extent // register)
     widths = [-(-tiles // n) * register for n in parts]
@@ -39,13 +39,13 @@ def even_width(
 
 
 def keeps_busy(extent: int, width: int, others: int, cores: int) -> bool:
-    """Whether tasks of `width` points of an axis, all of it `others` times, keep the cores busy for nine
-    tenths of the time."""
+    """Whether tasks of `width` points of an axis, repeated `others` times over the whole axis, keep the cores
+    busy for nine tenths of the time."""
     return others * extent >= MIN_BUSY * cores * _longest_share(extent, width, others, cores)
 
 
 def _longest_share(extent: int, width: int, others: int, cores: int) -> int:
-    """The points of the core that has most of them, by greedy scheduling (Graham, 1966)."""
+    """The number of points that the busiest core has under greedy scheduling (Graham, 1966)."""
     whole, rest = divmod(extent, width)
     turn = [width] * whole + [rest] * (rest > 0)
     if others * len(turn) > _MANY * cores:

@@ -378,7 +378,7 @@ def inner_order(
     looped = [n for n in order if not (tiles[n].is_bounded and tiles[n].cache <= tiles[n].register)]
     far = [r for r in context.refs if r.elements * r.itemsize > machine.l2]
     if len(looped) < 2 or any(abs(r.strides.get(looped[-1], 0)) == 1 for r in far):
-        return tuple(order)  # contiguous rows from afar are best read and written sequentially
+        return tuple(order)  # contiguous rows of large arrays are best read and written sequentially
     at = {a.name: min(tiles[a.name].register, a.typical_extent) for a in nest.axes}
     cut = [one_block(p, t) for p, t in zip(nest.phases, phases, strict=True) if p.axes]
     vector = lane_axis(tiles)

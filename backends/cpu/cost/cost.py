@@ -28,7 +28,9 @@ _LONG_FUNCTION, _PER_COPY = 12.0, 0.03
 _ROWS_ON_A_PAGE = 0.5  # of the time to read rows from memory, added where several on a page are read together
 _PIECES = 0.7  # the same where every row is read in many pieces, each of which the prefetcher must learn
 _STALLED = 0.3  # of that time, the share in which arithmetic stalls, too
-_EXPOSED_LOADS = 1.5  # time factor of loads from afar while packing, which nothing overlaps
+_EXPOSED_LOADS = (
+    1.5  # time factor of loads from beyond the second cache while packing, which nothing overlaps
+)
 
 
 def dynamic_lanes_factor(nest: Nest, c: Candidate) -> float:
@@ -69,7 +71,7 @@ def nest_cost(context: NestContext, c: Candidate, extents: Mapping[str, int], re
         and total > machine.l2
         and any(r.windows and r.strides.get(along) == 1 for w in work.values() for r in w.refs)
     ):
-        bodies += 2  # unaligned vectors that come from afar wait for two lines
+        bodies += 2  # unaligned vectors from beyond the second cache wait for two lines
     stalls = repeats * _side_by_side_cycles(context, c, everywhere)
     memory += stalls
     if any(p.vector for p in c.phases):  # rows read side by side are streams to prefetch
@@ -183,7 +185,8 @@ def _row_start_cycles(r: Ref, extents: Mapping[str, int]) -> float:
 
 
 def _block_reload_cycles(context: NestContext, c: Candidate, extents: Mapping[str, int]) -> float:
-    """Cycles to load and store what a deep reduction updates again for each of its blocks but the first."""
+    """Cycles to load and store the results that a deep reduction updates again in each of its blocks but the
+    first."""
     machine = context.machine
     blocked = [
         (p, t.block) for p, t in zip(context.nest.phases, c.phases, strict=True) if t.block is not None

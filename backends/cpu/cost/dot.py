@@ -1,4 +1,4 @@
-"""Which sums of products the dot-product instructions can compute.
+"""Sums of products that dot-product instructions can compute.
 
 AVX512-VNNI and AVX-VNNI add to each 32-bit lane four products of unsigned by signed bytes, or two products of
 signed 16-bit integers, in wrapping arithmetic.  Every x86 can sum two products of signed 16-bit integers;

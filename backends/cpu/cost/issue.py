@@ -114,7 +114,7 @@ class Iteration:
             c = self.candidate
             vector = lane_axis(c.tiles)
             found = cache_lines.line_traffic(self.context, self.phase, c.packs, self.extents, vector)
-            if self.tile.vector is not None:  # what lanes along a reduction read side by side is prefetched
+            if self.tile.vector is not None:  # the contiguous reads of lanes along a reduction are prefetched
                 along = self.tile.vector
                 found = [x for x in found if x.ref.gathered_rows or x.ref.strides.get(along, 0) not in (0, 1)]
             new_lines, stalls = cache_lines.new_line_cycles(found, self.phase, c.tiles, after, machine)
@@ -128,8 +128,8 @@ class Iteration:
         along = self.tile.accumulators if self.tile.vector is not None else 1
         if updates:  # an accumulator is ready for its next update after the latency of the last one
             wait = machine.latency / along if along > 1 else machine.latency + _UPDATE_DELAY
-            # During a short reduction the next tile's is computed, too (not one of single elements:
-            # docs/experiments/zen-4.md).
+            # A short reduction overlaps with that of the next tile, unless it is one of single elements
+            # (docs/experiments/zen-4.md).
             whole = (usage.load_instructions + usage.operations + usage.stores) * count
             each = max(each, wait * min(1.0, whole / _REORDER_WINDOW) if widest > 1 else wait)
         # Loop control of the innermost loop, once for each unrolled iteration.
@@ -143,7 +143,7 @@ class Iteration:
         vectors = float(math.prod(along_each.values()))
         if self.tile.dot is not None:
             usage.operations += vectors if self.context.machine.isa.dots else 2 * vectors
-        else:  # what does not depend on a loop of the phase is computed before it
+        else:  # operations that do not depend on a loop of the phase precede it
             parts = [p for p in w.parts if (w.name, p.read) not in self.candidate.packs]
             parts = [p for p in parts if not self.inner or not p.axes.isdisjoint(self.inner)]
             usage.operations += sum(

@@ -1,7 +1,7 @@
 """Loads of lanes at the border of an array, where the last subscript is clamped, wrapped or reflected.
 
-Such lanes are a few runs of contiguous elements, though where one ends and the next begins is known only when
-the program runs: each is a load under a mask.
+Such lanes are a few runs of contiguous elements, but where one run ends and the next begins is known only at
+run time.  Each run is one load under a mask.
 
     min(max(s, 0), n - 1)     the element of the first lane, then s, then the element of the last lane
     s % p                     s + p, then s, then s - p
@@ -30,7 +30,7 @@ _INT32_MAX = (1 << 31) - 1
 
 
 def load_apart(e: ExpressionEmitter, array: Array, load: Load, env: Env) -> Value:
-    """The elements of lanes that may lie anywhere: by runs at a border, else by a gather."""
+    """The elements of lanes at arbitrary addresses: by runs at a border, otherwise by a gather."""
     if e.lanes and _has_masked_loads(e, array) and _is_row(e, array, load, env):
         for found in (_clamped, _folded):
             if (v := found(e, array, load, env)) is not None:
@@ -57,10 +57,10 @@ def _is_row(e: ExpressionEmitter, array: Array, load: Load, env: Env) -> bool:
 
 
 def _clamped(e: ExpressionEmitter, array: Array, load: Load, env: Env) -> Value | None:
-    """The elements of lanes whose last subscript is clamped; None of another one.
+    """The elements of lanes whose last subscript is clamped; None for other subscripts.
 
-    The lanes below the subscript of the first lane read what that reads, those above that of the last lane
-    read what the last one reads, and all others are not clamped.
+    The lanes below the subscript of the first lane read the same element as that lane, the lanes above the
+    subscript of the last lane the same as the last one; no other lane is clamped.
     """
     places, subscript = e.known_lanes() or (), load.subscripts[-1]
     inner = _inside_clamp(e, subscript, env)
@@ -100,8 +100,8 @@ def _inside_clamp(e: ExpressionEmitter, s: Expr, env: Env) -> Affine | None:
 
 @dataclass(frozen=True, slots=True)
 class _Fold:
-    """A map of the subscript `inner`.  With m its remainder by `period`, it yields `offset + m`; or
-    `mirror - m`, if that is given; or, if `least`, `offset` and the lesser one of m and `mirror - m`."""
+    """A map of the subscript `inner`.  With m = `inner` modulo `period`, it yields `offset + m`; with a
+    `mirror`, `mirror - m`; with `least`, `offset` plus the lesser of m and `mirror - m`."""
 
     inner: Affine
     period: Affine
@@ -121,8 +121,8 @@ class _Piece:
 
 
 def _folded(e: ExpressionEmitter, array: Array, load: Load, env: Env) -> Value | None:
-    """The elements of lanes whose last subscript is wrapped or reflected; None of another one.  A gather
-    serves lanes that are more than a period from the array."""
+    """The elements of lanes whose last subscript is wrapped or reflected; None for other subscripts.  Lanes
+    more than a period away from the array are gathered."""
     fold = _fold(e, load.subscripts[-1], env)
     row = None if fold is None else e.address(array, (*load.subscripts[:-1], IntImm(0)), env)
     if fold is None or row is None:
@@ -185,7 +185,10 @@ def _fold(e: ExpressionEmitter, s: Expr, env: Env) -> _Fold | None:
                     continue
                 if b.mirror is None or b.least or (a.inner, a.period) != (b.inner, b.period):
                     continue
-                if b.mirror - b.period in (Affine(), Affine((), -1)):  # about an element, or between two
+                if b.mirror - b.period in (
+                    Affine(),
+                    Affine((), -1),
+                ):  # the axis of reflection is an element, or lies between two
                     return replace(b, offset=rest, least=True)
             return None
         case _:
@@ -193,7 +196,7 @@ def _fold(e: ExpressionEmitter, s: Expr, env: Env) -> _Fold | None:
 
 
 def _pieces(e: ExpressionEmitter, fold: _Fold) -> list[_Piece]:
-    """The pieces of a map, in ascending order and without gaps, up to a period from the array."""
+    """The pieces of a map, in ascending order and without gaps, up to one period outside of the array."""
     p, q, offset, zero = fold.period, fold.mirror, fold.offset, Affine()
     if q is None:
         starts = (p * -1, zero, p, p * 2)
@@ -201,7 +204,7 @@ def _pieces(e: ExpressionEmitter, fold: _Fold) -> list[_Piece]:
     if not fold.least:
         starts = (p * -1, zero, p, p * 2)
         return [_Piece(starts[i], starts[i + 1], -1, q + p * (i - 1)) for i in range(3)]
-    # The remainder is the lesser one up to q/2; a period before it, from q/2 - p on, the mirror is.
+    # The lesser one is the remainder up to q/2, and the mirror from there on; so it is from q/2 - p to 0.
     center, start = _half(e, q) + 1, _half(e, q + 1) - p
     return [
         _Piece(start, zero, -1, offset + q - p),
@@ -225,7 +228,7 @@ def _may_be_in(e: ExpressionEmitter, inner: Affine, piece: _Piece) -> bool:
 def _in_pieces(
     e: ExpressionEmitter, array: Array, row: Affine, inner: Affine, pieces: Sequence[_Piece]
 ) -> Value:
-    """The elements of a row by pieces, each of which is one load under a mask."""
+    """The elements of a row, with one load under a mask for each piece."""
     lanes, out = e.steps(INT32, e.lanes, 1), list[tuple[Value, Value]]()
     for x in pieces:
         here = e.logical(
@@ -242,8 +245,8 @@ def _in_pieces(
 
 
 def _lane(e: ExpressionEmitter, number: Affine) -> Value:
-    """The number of a lane in 32 bits; -1 for all before the first, that of all lanes for those after the
-    last."""
+    """A lane number in 32 bits: -1 stands for all numbers below 0, the number of lanes for all that are
+    larger."""
     v = e.index_value(number)
     least, greatest = e.value_range(number)
     if least < -_INT32_MAX or greatest > _INT32_MAX:

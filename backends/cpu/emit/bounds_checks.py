@@ -1,4 +1,4 @@
-"""Bounds checks of subscripts that data decide, and the record of the first that fails."""
+"""Bounds checks of data-dependent subscripts, and the record of the first one that fails."""
 
 from __future__ import annotations
 

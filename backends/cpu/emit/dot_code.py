@@ -87,7 +87,7 @@ class DotEmitter(ExpressionEmitter):
         return self.mask is not None and self.mask.active is None and not self.mask.some
 
     def _read_dtype(self, e: Expr) -> DType | None:
-        """The type of a factor that is read from an array; None of a constant."""
+        """The type of a factor that is read from an array; None for a constant."""
         return e.value.dtype if isinstance(e, Cast) and isinstance(e.value, Load) else None
 
     def _factor(self, e: Expr, envs: tuple[Env, Env], size: int, points: int) -> str | None:

@@ -154,7 +154,7 @@ class ExpressionEmitter(IndexEmitter):
 
     def loop_invariant(self, e: Expr, env: Env) -> Value | None:
         """The value of an expensive scalar expression, computed before the outermost enclosing loop that does
-        not change it; None of an expression that must be computed in place."""
+        not change it; None for an expression that must be computed in place."""
         if not self.enclosing or not self._is_hoistable(e):
             return None
         names = variables(e)
@@ -244,8 +244,8 @@ class ExpressionEmitter(IndexEmitter):
         return self.binary("/", a, b)
 
     def _is_invariant_divisor(self, b: Value) -> bool:
-        """Whether a divisor is the same in most iterations of the innermost loop; false in what follows a
-        loop whose results are in registers."""
+        """Whether a divisor is the same in most iterations of the innermost loop.  False in statements that
+        follow a loop whose results are in registers."""
         if not self.enclosing:
             return False
         if not self.promotions or self.enclosing[-1].depth > self.promotions[-1].depth:
@@ -254,7 +254,7 @@ class ExpressionEmitter(IndexEmitter):
         return fixed and self.promotions[-1].iterations == 1
 
     def comparison(self, e: EQ | NE | LT | LE | GT | GE, env: Env) -> Value:
-        # Narrow integers may wrap: of them only numbers are compared here.
+        # Narrow integers may wrap around: only constants of such types are compared here.
         index = e.a.dtype == INDEX
         if index or (_is_index_sum(e.a) and _is_index_sum(e.b)):
             a, b = self.form(e.a, env), self.form(e.b, env)
@@ -267,8 +267,8 @@ class ExpressionEmitter(IndexEmitter):
         return self.compare(PREDICATES[type(e)], self.value(e.a, env), self.value(e.b, env))
 
     def _comparison_of_lanes(self, e: EQ | NE | LT | LE | GT | GE, difference: Affine) -> Value | None:
-        """How a form that differs between lanes compares with 0, in 32 bits; None of other forms, and of
-        those that 32 bits may not hold."""
+        """A 32-bit comparison of a form with 0, if the form differs between lanes and 32 bits hold its
+        values; else None."""
         lane, rest = difference.lane, Affine() - difference.uniform
         least, greatest = self.value_range(rest)
         if not lane or least < -_INT32_MAX or greatest > _INT32_MAX or abs(lane) * self.lanes > _INT32_MAX:
@@ -283,7 +283,7 @@ class ExpressionEmitter(IndexEmitter):
     # Lazy choice.
 
     def lazy(self, e: IfThenElse, env: Env) -> Value:
-        """The value of a condition of which only one side may be computed."""
+        """The value of a choice of which only one side may be evaluated."""
         if self.lanes and self._may_be_known(e):
             found = lane_conditions.choose(self, e, env)
             if found is not None:
@@ -356,8 +356,9 @@ class ExpressionEmitter(IndexEmitter):
         return self.load_masked(c, array, start + inside, value)
 
     def _unconditional_offset(self, e: Load, tested: AbstractSet[str], env: Env) -> Affine | None:
-        """The part of an element's address that is inside the array whatever a condition on the operands
-        `tested` says: that of the subscripts that do not use these.  None if no such part changes."""
+        """The part of an element's address that is inside the array whether or not a condition on the
+        operands `tested` holds: the part of the subscripts that do not use these operands.  None if that part
+        is constant."""
         array, out = self.arrays[e.buffer], Affine()
         for subscript, stride, extent in zip(
             e.subscripts, self.strides[array.name], array.shape, strict=True
@@ -373,7 +374,7 @@ class ExpressionEmitter(IndexEmitter):
         return out if out.terms else None
 
     def _condition_operands(self, condition: Expr, env: Env) -> AbstractSet[str] | None:
-        """The operands of a condition on indices; None of another condition."""
+        """The operands of a condition on indices; None for other conditions."""
         out: set[str] = set()
         for name in variables(condition):
             a = env.affine.get(name)
@@ -391,7 +392,7 @@ class ExpressionEmitter(IndexEmitter):
 
     @contextmanager
     def hoisting(self, needed: AbstractSet[str] | None) -> Generator[None]:
-        """Pure instructions emitted in this context, which use the operands `needed`, are moved before the
+        """Moves pure instructions emitted in this context, which use the operands `needed`, before the
         enclosing loops that do not change these."""
         target: LoopContext | None = None
         for loop in reversed(self.enclosing):
@@ -413,7 +414,7 @@ class ExpressionEmitter(IndexEmitter):
         return found[1]
 
     def _may_be_known(self, e: IfThenElse) -> bool:
-        """Whether a condition may be known lane by lane; cached as well."""
+        """Whether a condition may be known for each lane at compile time; cached as well."""
         found = self._known_conditions.get(id(e))
         if found is None:
             found = self._known_conditions[id(e)] = e, lane_conditions.may_be_known(e.condition)
@@ -466,7 +467,7 @@ class ExpressionEmitter(IndexEmitter):
         return border_loads.load_apart(self, array, e, env)
 
     def load_gathered(self, array: Array, e: Load, env: Env) -> Value:
-        """An element for each lane, at any address."""
+        """One element for each lane, at arbitrary addresses."""
         total = self.integer(0, INT64)
         for s, stride in zip(e.subscripts, self.strides[array.name], strict=True):
             v = self.cast(self.value(s, env), INT64)
@@ -476,11 +477,11 @@ class ExpressionEmitter(IndexEmitter):
 
 
 def _is_index_sum(e: Expr) -> bool:
-    """Whether an integer consists of indices and numbers in sums and products, which wrap alike."""
+    """Whether an integer consists of indices and constants in sums and products, which wrap around alike."""
     parts = Cast | IntImm | Variable | Add | Sub | Mul
     return e.dtype.is_int and not e.dtype.is_bool and all(isinstance(x, parts) for x in walk(e))
 
 
 def _fits_int32(a: Affine) -> bool:
-    """Whether a form is a number that 32 bits hold, signed or not."""
+    """Whether a form is a constant that 32 bits hold, signed or unsigned."""
     return not a.terms and 0 <= a.constant <= _INT32_MAX

@@ -1,4 +1,4 @@
-"""The functions of a module: their heads, the operands that each loads once, the state that is its own."""
+"""The functions of a module: their heads, the operands that each loads once, and their own state."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class FunctionEmitter(DotEmitter):
         self.functions: list[str] = []
         self.bases: dict[str, str] = {}
         self.chunk: str | None = None  # the variable of the parallel loop whose iteration this function runs
-        # Conversions of halves by multiplication, where no instruction does them, need subnormal numbers.
+        # Where no instruction converts halves, multiplications do, and these need subnormal numbers.
         whole = isa.half_conversions or not any(a.dtype.is_half for a in nest.arrays)
         self.flushes = fast_math and isa.x86 and whole
 
@@ -64,7 +64,7 @@ class FunctionEmitter(DotEmitter):
         return "\n".join([head, "entry:", *pointers, *mode, *self.fn.entry, *self.fn.lines, "}", ""])
 
     def _flushing(self) -> tuple[str, ...]:
-        """Subnormal operands and results are zero from here on."""
+        """Sets the floating-point mode in which subnormal operands and results are zero."""
         self.declarations |= {f"declare void @llvm.x86.sse.{x}mxcsr(ptr)" for x in ("st", "ld")}
         return (
             "  %mode.before = alloca i32, align 4",

@@ -175,7 +175,7 @@ class IndexEmitter(PromotionEmitter):
 
     def _size_form(self, e: Expr) -> Affine | None:
         """The form of an expression of dynamic sizes alone, which is computed once, at the function's entry;
-        None of other expressions."""
+        None for other expressions."""
         if not self.sizes.affine or not variables(e) <= self.sizes.affine.keys():
             return None
         if any(isinstance(x, (Call, Load, Let)) for x in walk(e)):
@@ -187,13 +187,13 @@ class IndexEmitter(PromotionEmitter):
         found = self.hoisted_sizes.get(e)
         if found is None:
             with self.fn.moved_to(self.fn.entry, [{}]):
-                # Not by its form, which would ask for this.
+                # `form` would call this function again.
                 found = self._size_value(e).text
             self.hoisted_sizes[e] = found
         return found
 
     def _size_value(self, e: Expr) -> Value:
-        """The value of an expression of dynamic sizes, without asking for its form."""
+        """The value of an expression of dynamic sizes, computed without `form`."""
         match e:
             case FloorDiv() | FloorMod():
                 a, b = self.value(e.a, self.sizes), self.value(e.b, self.sizes)
@@ -318,7 +318,7 @@ class IndexEmitter(PromotionEmitter):
         return subscripts, tuple(names.items()), tuple(_combine_quotients(others)), constant
 
     def _operand(self, e: Expr, env: Env) -> Affine | None:
-        """The form of a scalar value as one operand; None of a vector."""
+        """The form of a scalar value as one operand; None for a vector."""
         v = self.value(e, env)
         if v.lanes:
             return None

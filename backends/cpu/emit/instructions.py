@@ -12,7 +12,7 @@ class Function:
     """The function that is being emitted."""
 
     lines: list[str] = field(default_factory=list[str])
-    entry: list[str] = field(default_factory=list[str])  # allocas, and what is loaded once
+    entry: list[str] = field(default_factory=list[str])  # allocas, and values that are loaded once
     block: str = "entry"
     pure: list[dict[str, str]] = field(default_factory=lambda: [{}])
     array_of: dict[str, str] = field(default_factory=dict[str, str])  # the array that a pointer points into
@@ -85,7 +85,7 @@ class InstructionEmitter:
 
     @contextmanager
     def scope(self) -> Generator[None]:
-        """A scope around what is emitted in this context."""
+        """Opens a scope for what is emitted in this context."""
         self.open()
         try:
             yield

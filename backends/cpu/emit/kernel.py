@@ -222,11 +222,11 @@ class NestEmitter(FunctionEmitter):
         self.fn.lines += [*context.preheader, *lines]
 
     def stop_on_signals(self) -> None:
-        """Emit a look for signals: return if the kernel is to stop, as Ctrl-C asks it to."""
+        """Emit a test for signals: the kernel returns if a signal such as Ctrl-C tells it to stop."""
         line = "  %signals = call ptr @tc_signals()"
         if line not in self.fn.entry:
             self.fn.entry.append(line)
-        # Neither changes memory that the program has.
+        # Neither function changes memory of the program.
         self.declarations.add("declare ptr @tc_signals() nounwind memory(none)")
         self.declarations.add(
             "declare i32 @tc_interrupted() nounwind cold memory(inaccessiblemem: readwrite)"
@@ -252,7 +252,7 @@ class NestEmitter(FunctionEmitter):
 
     @contextmanager
     def conditions(self, count: int) -> Generator[None]:
-        """Emits what stands under so many conditions, which may not hold."""
+        """Marks what is emitted in this context as subject to so many conditions that may not hold."""
         before, self.conditional = self.conditional, count
         try:
             yield
@@ -374,7 +374,8 @@ class NestEmitter(FunctionEmitter):
         self.store(array, address, self.cast(self.binary(s.op, old, v), array.dtype))
 
     def scatter(self, s: Compute, array: Array, env: Env) -> None:
-        """Store one element where data say; its value, which is computed first, has the checks."""
+        """Store one element at a data-dependent address.  Its value is computed first and contains the
+        checks."""
         if s.op is not None or self.lanes:
             raise InternalError(f"'{array.name}' is written where data says")
         v = self.cast(self.value(s.value, env), array.dtype)

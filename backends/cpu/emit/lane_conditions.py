@@ -1,6 +1,8 @@
-"""Conditions that are known for each lane at compile time, such as `i % 2 == 0` where a vector of `i` starts
-at an even index: each side is computed in its own lanes, whose addresses are then known, too, and a shuffle
-puts both together.
+"""Conditions whose value in each lane is known at compile time, such as `i % 2 == 0` in a vector of `i` that
+starts at an even index.
+
+Each side is computed in its own lanes only, whose addresses are then known at compile time as well; a shuffle
+puts both sides together.
 """
 
 from __future__ import annotations
@@ -55,7 +57,7 @@ def may_be_known(condition: Expr) -> bool:
 
 
 def choose(e: ExpressionEmitter, choice: IfThenElse, env: Env) -> Value | None:
-    """The value of a choice that is known for each active lane; None of others."""
+    """The value of a choice whose condition is known for each active lane; None for other choices."""
     active = e.known_lanes()
     if not e.lanes or active is None or not env.varies(choice.condition):
         return None
@@ -76,9 +78,11 @@ def choose(e: ExpressionEmitter, choice: IfThenElse, env: Env) -> Value | None:
 
 
 def mostly_all(e: ExpressionEmitter, choice: IfThenElse, c: Value, env: Env) -> Value | None:
-    """The value of a choice by a condition `c` in lanes, as that of an image whose border is another element:
-    where all lanes hold, their addresses are known and need no mask, and nothing of the border is gathered.
-    None where that gains nothing."""
+    """The value of a choice whose condition `c` holds in most vectors, as inside of an image with a border.
+
+    A branch tests whether it holds in all lanes.  If so, the addresses are known, and no mask and no gather
+    is needed.  None where that gains nothing.
+    """
     sides = (choice.then_value, choice.else_value)
     reads = [x for side in sides for x in walk(side) if isinstance(x, Load)]
     if not any(load_by_shuffle.nonaffine_subscripts(e, x, env) for x in reads):
@@ -109,8 +113,8 @@ def mostly_all(e: ExpressionEmitter, choice: IfThenElse, c: Value, env: Env) -> 
 
 
 def _is_everywhere(e: ExpressionEmitter, choice: IfThenElse, env: Env) -> bool:
-    """Whether the second side of a choice has its value where the condition holds, too: it is the element of
-    the first one with its subscripts clamped or wrapped, which leaves those in the array as they are."""
+    """Whether the second side of a choice has the right value in all lanes: it reads the same element as the
+    first side, with subscripts that are clamped or wrapped and so unchanged inside of the array."""
     inside, border = choice.then_value, choice.else_value
     if not (isinstance(inside, Load) and isinstance(border, Load) and inside.buffer == border.buffer):
         return False
@@ -163,7 +167,7 @@ def _holds(e: ExpressionEmitter, c: Expr, env: Env) -> bool | None:
 
 
 def _as_index(e: ExpressionEmitter, x: Expr, env: Env) -> Expr | None:
-    """An integer expression in the arithmetic of indices; None where it may wrap."""
+    """An integer expression in index arithmetic; None where it may wrap around."""
     match x:
         case _ if x.dtype == INDEX and not isinstance(x, Cast):
             return x

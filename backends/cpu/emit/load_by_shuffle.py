@@ -1,10 +1,11 @@
-"""Loads of lanes that have no constant stride, though no data determine their addresses.
+"""Loads of lanes without a constant stride whose addresses depend on indices only.
 
 Each element of `x(i/2)` serves two lanes, four elements of `x(i%4)` serve all, and every other lane of
 `x(i%2, i/2)` moves on in another row.  Where the addresses are known at compile time, contiguous elements are
-loaded once and shuffled into the lanes; nothing is read that no lane needs.  Where they are not, as those of
-`x((i+1)%n)`, lanes are contiguous nearly everywhere: they take one load, if the last lane is as many elements
-after the first as there are lanes between.
+loaded once and shuffled into the lanes; no element is read that no lane needs.
+
+Where they are not, as in `x((i+1)%n)`, lanes are contiguous nearly everywhere.  They take one load, if the
+last lane is as many elements after the first as there are lanes between.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ _MAX_RUNS = 4  # runs of contiguous elements; for more, single loads are as fast
 
 
 def is_nonaffine(load: Load) -> bool:
-    """Whether a subscript may be non-affine, though made of indices only."""
+    """Whether a subscript may be non-affine although it depends on indices only."""
     return any(isinstance(x, _NONAFFINE) for s in load.subscripts for x in walk(s))
 
 

@@ -110,8 +110,8 @@ class MemoryEmitter(ShuffleEmitter):
 
     @contextmanager
     def forgetting(self) -> Generator[Callable[[], None]]:
-        """Yields a function that forgets the single elements loaded since the last call: LLVM would keep
-        those that iterations share in registers, and accumulators in memory."""
+        """Yields a function that forgets the single elements loaded since its last call.  If iterations
+        shared their values, LLVM would keep these in registers and the accumulators in memory."""
         scope, before, outer = (
             self.loaded[-1],
             set(self.loaded[-1]),
@@ -269,8 +269,11 @@ class MemoryEmitter(ShuffleEmitter):
         )
 
     def gather(self, array: Array, base: str, offsets: Value) -> Value:
-        """Elements at `offsets` (a vector, in elements) from `base`.  Inactive lanes read nothing; or, where
-        the first lane is always active, what it reads: a branch for each lane would be much code."""
+        """Elements at `offsets` (a vector, in elements) from `base`.
+
+        Inactive lanes read nothing; where the first lane is always active, they read the same element as that
+        lane, since a branch for each lane would be much code.
+        """
         t, lanes = array.dtype, self.lanes
         st = storage_type(t)
         first_active = self.mask is not None and self.mask.some

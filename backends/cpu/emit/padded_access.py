@@ -9,7 +9,7 @@ Constant = IntImm | UIntImm | FloatImm
 
 def padding(e: Expr) -> tuple[Load, Constant, bool] | None:
     """The element and the constant of a padded access, and whether its condition selects the element when it
-    is true; None of another expression."""
+    is true; None for other expressions."""
     if not isinstance(e, IfThenElse):
         return None
     for element, other, chosen in ((e.then_value, e.else_value, True), (e.else_value, e.then_value, False)):

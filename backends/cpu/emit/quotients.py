@@ -50,7 +50,7 @@ def pays(isa: Isa, a: Value, b: Value) -> bool:
 
 
 def divide(e: ValueEmitter, a: Value, b: Value, fraction: bool) -> Value:
-    """`a / b`, rounded once, as the language asks; see `pays`.  A `fraction` is from 0 to 1, or NaN."""
+    """`a / b`, rounded once, as the language requires; see `pays`.  A `fraction` is from 0 to 1, or NaN."""
     t, lanes, form = a.dtype, a.lanes, _FORMATS[a.dtype]
     vector = type_text(t, lanes)
     one = e.floating(1.0, t)

@@ -1,5 +1,5 @@
-"""What statements look like: which elements their loops update, whether they are long chains, what they
-write."""
+"""Properties of statements: which elements their loops update, whether they are long dependence chains, what
+they write."""
 
 from __future__ import annotations
 
@@ -50,12 +50,15 @@ def has_long_chain(body: Stmt) -> bool:
 
 
 _LONG = 1 << 20  # instances that take a millisecond, about
-_SOME, _MANY = 16, 1024  # trips, about, of loops with bounds that outer loops or sizes decide
+_SOME, _MANY = 16, 1024  # assumed trip counts of loops whose bounds depend on outer loops, or on sizes
 
 
 def takes_long(s: For, nest: LoopNest) -> bool:
-    """Whether an iteration of a loop takes so long that a look for signals is nothing beside it.  One of a
-    sequential loop does that has loops of its own, but vectors and unrolled ones, or calls functions."""
+    """Whether an iteration of a loop takes so long that a test for signals costs nothing beside it.
+
+    An iteration of a sequential loop does if it has loops of its own, other than vector and unrolled ones, or
+    calls functions.
+    """
     inside = list(statements(s.body))
     if s.var not in nest.counters:
         # The innermost such loop is enough.
@@ -70,7 +73,7 @@ def takes_long(s: For, nest: LoopNest) -> bool:
 
 
 def _instances(s: Stmt, nest: LoopNest) -> int:
-    """The instances of statements, roughly."""
+    """The approximate number of instances of the statements."""
     match s:
         case Block():
             return sum(_instances(c, nest) for c in s.body)

@@ -1,4 +1,4 @@
-"""Copies whose rows become columns: rows are loaded as they lie, transposed in registers, and stored."""
+"""Copies whose rows become columns: contiguous rows are loaded, transposed in registers, and stored."""
 
 from __future__ import annotations
 

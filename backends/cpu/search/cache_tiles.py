@@ -39,7 +39,8 @@ def tiling(
     axes = {a.name: a for a in nest.axes}
     packed = [r for r in context.refs if (r.statement, r.read) in c.packs]
     free = [n for n in axes if n not in given and not axes[n].reductions]
-    # Threads share what stays in place first, so that each has the same elements in every iteration.
+    # Threads first share axes that do not move with sequential loops, so that each has the same elements in
+    # every iteration.
     order = sorted((n for n in outer_order(context) if n in free), key=lambda n: n in context.moving)
     near_bytes = 0 if options.prefetch else machine.l2  # arrays of at most so many bytes are not prefetched
     phases = c.phases

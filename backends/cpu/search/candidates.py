@@ -384,7 +384,7 @@ def allowed_candidates(
 
 
 def whole_tiles(c: Candidate, partial: Mapping[str, int], options: Options) -> Candidate | None:
-    """A candidate whose register tiles divide tiles of so many points (`partial`), or None if it cannot."""
+    """A candidate whose register tiles divide tiles of so many points (`partial`); None if there is none."""
     if not any(g % c.tiles[n].register for n, g in partial.items()):
         return c
     if options.register_tile is None or any(g % c.tiles[n].lanes for n, g in partial.items()):

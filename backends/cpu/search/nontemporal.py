@@ -30,11 +30,11 @@ _WRITTEN = 0.1
 def nontemporal_results(
     scop: Scop, regions: Iterable[Region], machine: Machine, typical: Mapping[str, int], wanted: bool | None
 ) -> frozenset[str]:
-    """The results that a nest only writes, and that are better stored past the caches.
+    """The results that a nest only writes, and that are better stored non-temporally.
 
-    That is so where the last cache does not hold what the nest reads and writes, or, if the nest computes for
-    longer than it writes, does not hold the result alone.  `typical` are values of the program's dynamic
-    sizes; `wanted` is the option `nontemporal`.
+    These are results of a nest that reads and writes more than the last cache holds; if the nest computes for
+    longer than it writes, the result alone must exceed the last cache.  `typical` are values of the program's
+    dynamic sizes; `wanted` is the option `nontemporal`.
     """
     if wanted is False:
         return frozenset()

@@ -152,7 +152,7 @@ def row_prefetches(
                 continue
             along = _axis_of_new_rows(w, r, extents, check_conflicts=t.vector is None)
             place = (r.buffer, r.offset, tuple(sorted(r.strides.items())))
-            if along is not None and place not in places:  # what is read twice is prefetched once
+            if along is not None and place not in places:  # an element that is read twice is prefetched once
                 places.add(place)
                 distance = (
                     1 if t.vector is None else -(-_DISTANCE_BYTES // footprint(r, {**w.register, **extents}))

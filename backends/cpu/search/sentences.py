@@ -1,4 +1,4 @@
-"""What was chosen for a nest, why, and what the next best would cost, in sentences."""
+"""The choice for a nest in sentences: what was chosen, why, and what the next best candidate would cost."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _why(ranked: Sequence[Ranked], best: Ranked) -> str:
 
 
 def _parts(cost: Cost) -> str:
-    """What the cycles are spent on."""
+    """The shares of the cycles, in words."""
     moved = cost.memory + cost.reload
     if cost.compute >= moved:
         text = f"{cost.compute:.0f} compute" + (f" while {moved:.0f} move data" if moved >= 0.5 else "")

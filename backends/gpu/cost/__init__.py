@@ -1,1 +1,1 @@
-"""The cost model of GPUs: what a launch asks of memory and of the multiprocessors."""
+"""The cost model of GPUs: the load of a launch on memory and multiprocessors, and its predicted time."""

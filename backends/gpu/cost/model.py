@@ -93,7 +93,7 @@ def occupancy(target: Target, threads: int, registers: int, shared: int) -> Occu
 
 @dataclass(frozen=True, slots=True)
 class Prediction:
-    """What is predicted of a launch.
+    """The prediction for a launch.
 
     `shared` is in bytes a block; `registers` are those of a thread, an estimate if `estimated`.
     `elements_read` and `elements_written` are the distinct elements of global memory that the launch reads
@@ -202,7 +202,7 @@ def predict(
     l1_capacity = (target.l1 - resident * shared) / resident  # of a block
     loads, stores = requested_bytes(work.accesses, store=False), requested_bytes(work.accesses, store=True)
     missed = traffic.l1_misses(l1_capacity).read
-    # What a block has stored itself is loaded from the L2 cache.
+    # A block loads what it has stored itself from the L2 cache.
     l2_read = {n: min(missed.get(n, b), b) for n, b in loads.items()}
     l2_missed = traffic.l2_misses(target.l2, resident * target.units)
     l2 = sum(l2_read.values()) + sum(stores.values())

@@ -25,7 +25,7 @@ from .schemes import MappingOptions
 _PRUNE_FACTOR = 2.5  # times the best time, from which variants of a scheme are not built
 _MIN_STAGED_SHARE = 0.1  # of all reads, below which staging is not tried
 _LATENCY_SHARE = 0.5  # of the longest bound that latency is, from which double buffering is tried
-_MIN_COALESCED = 0.5  # of all global requests; if fewer are coalesced, the search goes on
+_MIN_COALESCED = 0.5  # of all global requests; if fewer are coalesced, the search continues
 _NEAR_IDEAL = 1.2  # times the ideal time, up to which the search ends
 
 
@@ -180,7 +180,7 @@ def choice_text(region: Region, choice: Choice) -> str:
 
 
 def _sentences(choice: Choice) -> list[str]:
-    """What was taken, why, and what the next best would cost."""
+    """The choice in sentences: what was chosen, why, and what the next best candidate would cost."""
     taken = choice.taken
     p, mapping = taken.prediction, taken.mapping
     blocks = " x ".join(text(n) for _, n in mapping.blocks) or "1"

@@ -1,4 +1,5 @@
-"""How a region may be mapped to blocks and threads: what options ask for, and the schemes that are tried."""
+"""How a region may be mapped to blocks and threads: the options that restrict it, and the schemes that are
+tried."""
 
 from __future__ import annotations
 
@@ -12,16 +13,18 @@ THREADS = 256  # of a block, unless there are fewer points
 
 @dataclass(frozen=True, slots=True)
 class MappingOptions:
-    """What options and the target say of mappings: the points of tiles, the threads of a block (the fastest
-    dimension first), and the blocks; where these are empty, they are chosen.  `shared` and `small_shared` are
-    bytes of shared memory."""
+    """The restrictions of a mapping by options and the target: the points of tiles, the threads of a block
+    (the fastest dimension first), and the blocks; where these are empty, the search chooses them.
+
+    `shared` and `small_shared` are bytes of shared memory.
+    """
 
     tile: tuple[int, ...] = ()
     threads: tuple[int, ...] = ()
     blocks: tuple[int, ...] = ()
     shared: int = 0  # the limit of a block
     small_shared: int = 0  # a smaller limit, tried in addition where a candidate exceeds it
-    require_copies: bool = False  # copy to shared memory even what is read once
+    require_copies: bool = False  # copy to shared memory even elements that are read once
     skipped_register_tiles: int = 0  # leaves out so many of the largest register tiles
     max_threads: int = THREADS  # of a block, a power of two, unless `threads` is given
     unroll: int | None = None

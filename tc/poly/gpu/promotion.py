@@ -119,7 +119,8 @@ class PromotedRegion:
         return next((x for x in self.local if x.buffer == buffer), None)
 
     def home(self, nest: int, buffer: str, other: Array) -> PrivateArray | Replicated | Local | None:
-        """What replaces a buffer in a nest, except the array `other`; None: the buffer itself is accessed."""
+        """The array that replaces a buffer in a nest, except the array `other`; None: the buffer itself is
+        accessed."""
         own = (k for k in self.private_arrays if k.buffer == buffer and k.nest == nest and k.array != other)
         replicated_arrays = (r for r in self.replicated if r.buffer == buffer and r.array != other)
         return next(own, next(replicated_arrays, self.local_of(buffer)))

@@ -28,10 +28,10 @@ LEAST_REUSE = 2  # accesses to each element of a tile from which on a copy pays
 
 @dataclass(frozen=True, slots=True)
 class Indirect:
-    """What selects the elements of an indirect read: the subscript at `position` is `subscript`, an
-    expression of an element of `index`, whose dimensions replace it.
+    """The selection of the elements of an indirect read.
 
-    `call` is the read, `point` the axes of the statement's variables, with their first points.
+    The subscript at `position` is `subscript`, an expression of an element of `index`, whose dimensions
+    replace it.  `call` is the read, `point` the axes of the statement's variables, with their first points.
     """
 
     index: Shared
@@ -205,7 +205,7 @@ def _copied(unit: Unit, threads: Sequence[tuple[str, int]], group: Group, dtype:
     array: Array | None = None
     for r in group.members:
         padding = None if array is None else array.padding
-        layout = rows(unit, threads, r.buffer, dtype, r.box, len(r.box) - 1, r.unguarded, padding)
+        layout = rows(unit, threads, r.buffer, dtype, r.box, True, r.unguarded, padding)
         array = array or _array(dtype, r.box, layout)
         out.append(Shared(r.statement, r.read, r.buffer, array, r.box, layout))
     return out
@@ -241,9 +241,9 @@ def _indirect(
         buffer = scop.program.buffer(a.buffer)
         dimensions = (*found[:selected], *index.dimensions, *found[selected:])
         # A row is contiguous in memory too, unless the index selects its elements.
-        last = -1 if selected == len(buffer.box) - 1 else len(dimensions) - 1
+        contiguous = selected != len(buffer.box) - 1
         unguarded = _unguarded(scop, unit, s, whole)
-        layout = rows(unit, copying.threads, buffer, buffer.dtype, dimensions, last, unguarded)
+        layout = rows(unit, copying.threads, buffer, buffer.dtype, dimensions, contiguous, unguarded)
         axes = {x.vars[s]: (x.name, x.typical_min) for x, _ in (*unit.axes, *unit.own) if s in x.vars}
         point = tuple(axes[v] for v in statement.stage.domain.names)
         yield (

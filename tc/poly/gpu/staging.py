@@ -105,7 +105,7 @@ class _Copies:
                 point: tuple[Expr, ...], views: Sequence[tuple[Expr, ...]], x: Shared = x, loop: str = loop
             ) -> Stmt:
                 slot = simplify(FloorMod(point[-1], IntImm(2)), exact=True) if x.alternates_over else None
-                start = _starts(self.into, self.tiles, point)
+                start = _first_points(self.into, self.tiles, point)
                 return copy(x, start, p.mapping.threads, loop, slot, p.mapping.unroll_copies)
 
             self.into.made[name] = made
@@ -168,7 +168,7 @@ def stores(
             box: Box = box,
             loop: str = loop,
         ) -> Stmt:
-            return store(x, box, _starts(into, tiles, point), p.mapping.threads, loop)
+            return store(x, box, _first_points(into, tiles, point), p.mapping.threads, loop)
 
         into.made[name] = made
         points = isl.Set.from_union_set(outer.range()).reset_tuple_id()
@@ -179,7 +179,9 @@ def stores(
     return [into.opaque("written", waits, outer), *out] if waits else out
 
 
-def _starts(into: Insertions, tiles: Sequence[tuple[str, int]], point: Sequence[Expr]) -> Mapping[str, Expr]:
+def _first_points(
+    into: Insertions, tiles: Sequence[tuple[str, int]], point: Sequence[Expr]
+) -> Mapping[str, Expr]:
     """The first points of tiles, by axis."""
     pairs = zip(tiles, point, strict=True)
     return into.starts | {axis: simplify(Mul(q, IntImm(n)), exact=True) for (axis, n), q in pairs}

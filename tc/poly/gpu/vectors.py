@@ -46,14 +46,14 @@ def rows(
     buffer: Buffer,
     dtype: DType,
     box: Sequence[Dimension],
-    last: int,
+    contiguous: bool,
     unguarded: bool,
     padding: int | None = None,
 ) -> Rows:
     """The layout of a footprint's rows in shared memory as type `dtype`, with the given `padding`, else with
     that for which its reads and copies take the fewest cycles and requests.
 
-    `last` is the dimension that is the buffer's last (-1: an index selects the elements of a row);
+    `contiguous`: the elements of a row are neighbours in the buffer, too, as no index array selects them.
     `unguarded`: it is read under no condition; compilers do not vectorise reads under one.
     """
     itemsize = dtype.itemsize
@@ -69,7 +69,7 @@ def rows(
         row = box[-1].size + each
         even = math.gcd(box[-1].offset, 0 if single else row)
         read = max((w for w in _widths(itemsize) if w <= along and even % w == 0), default=1)
-        width = _copied(buffer, box, row, single) if last >= 0 else 1
+        width = _copied(buffer, box, row, single) if contiguous else 1
         strides = [math.prod((*(d.size for d in box[i + 1 : -1]), row)) for i in range(len(box) - 1)]
         place = (at[:, :-1] @ np.array(strides, np.int64) + at[:, -1]) * itemsize
         cycle, _ = cycles(place[None, :], mask[None, :], itemsize * read)

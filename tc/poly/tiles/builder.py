@@ -1,4 +1,5 @@
-"""What all functions of this package share: names, the program's stages, the arrays that tiling adds."""
+"""The state that all functions of this package share: names, the program's stages, the arrays that tiling
+adds."""
 
 from __future__ import annotations
 

@@ -140,7 +140,7 @@ def register_tiles(
         return named(number, count, named(left, simplify(Sub(points, first), exact=True), block(parts)))
     step = lanes << max(0, (size // lanes - 1).bit_length() - 1)
     while step >= lanes and size > lanes:
-        parts.append(_once(builder, first, number, left, step, body))
+        parts.append(_power_of_two(builder, first, number, left, step, body))
         step //= 2
     if lanes > 1:
         parts.append(_tail(builder, first, number, left, lanes, body))
@@ -148,7 +148,7 @@ def register_tiles(
     return named(number, count, rest)
 
 
-def _once(
+def _power_of_two(
     builder: Builder, first: Expr, number: str, left: str, step: int, body: Callable[[Part], Stmt]
 ) -> Stmt:
     """A register tile of `step` points of the remainder `left`, if its binary form has `step`."""

@@ -1,15 +1,17 @@
-"""Elements that one iteration of a loop stores and the next one reads, kept in registers.
+"""Scalar replacement across iterations: a register holds the element that one iteration of a loop stores and
+the next one reads.
 
     for d                               carried = y[d0]
       y[d + 1] = y[d] + x[d]      →     for d
                                           carried = carried + x[d]
                                           y[d + 1] = carried
 
-Without it an iteration waits for the store of the last one and a load besides its arithmetic (scalar
-replacement: Callahan, Carr and Kennedy, "Improving register allocation for subscripted variables", 1990).
+Without the register each iteration waits for the store of the iteration before it and for a load, besides
+its own arithmetic (Callahan, Carr and Kennedy, "Improving register allocation for subscripted variables",
+1990).
 
-A read qualifies if it happens in every iteration, before or in the statement that stores the element which
-the next iteration reads, and if no other statement of the loop may store that element.
+A read qualifies if it is executed in every iteration, by the statement that stores the element for the next
+iteration or by an earlier one, and if no other statement of the loop may store that element.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ from tc.transforms.loops.substituted import substituted
 
 
 def carry(nest: LoopNest) -> LoopNest:
-    """A loop nest with such elements in registers, in serial loops without loops inside."""
+    """A loop nest with such elements in registers.  Only innermost serial loops change."""
     arrays = {a.name: a for a in nest.arrays}
     carrier = _Carrier(arrays)
     body = carrier.visit(nest.body)
@@ -57,7 +59,8 @@ def recurrences(loop: For) -> tuple[Compute, ...]:
 
 
 def _straight(loop: For) -> tuple[Compute, ...]:
-    """The statements of a serial loop, if it is made of them alone, but for lanes around all of them."""
+    """The statements of a serial loop without branches and loops inside, other than vector and unrolled loops
+    around all of the statements; () for other loops."""
     if loop.kind is not LoopKind.SERIAL or loop.step != 1:
         return ()
     found = tuple(flattened(_inside(loop)))
@@ -65,7 +68,8 @@ def _straight(loop: For) -> tuple[Compute, ...]:
 
 
 def _layers(loop: For) -> tuple[For | Promote, ...]:
-    """What is around the statements of a loop: vector and unrolled loops of constant length, promotions."""
+    """The loops and promotions between a loop and its statements: vector and unrolled loops of constant
+    length, promotions."""
     out: list[For | Promote] = []
     s = _one(loop.body)
     while isinstance(s, Promote) or (isinstance(s, For) and _is_lanes(s)):
@@ -84,7 +88,7 @@ def _lanes(loop: For) -> tuple[For, ...]:
 
 
 def _one(s: Stmt) -> Stmt:
-    """What a block holds, if that is one statement."""
+    """The only statement of a block, if the block has just one; else the statement itself."""
     while isinstance(s, Block) and len(s.body) == 1:
         s = s.body[0]
     return s
@@ -106,7 +110,8 @@ def _is_plain(s: Stmt) -> bool:
 
 
 def _reads_carried(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, ...]:
-    """The reads of what statement `at` stored in the iteration before; () where that is not known."""
+    """The reads of the element that statement `at` stored in the iteration before; () if it is not known
+    which element that is."""
     s = body[at]
     if s.op is not None or any(isinstance(e, Load) for x in s.subscripts for e in walk(x)):
         return ()
@@ -126,7 +131,8 @@ def _reads_carried(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, .
 
 
 def _tells_apart(subscript: Expr, var: str, others: AbstractSet[str]) -> bool:
-    """Whether a subscript is another one for each value of a variable, whatever others are."""
+    """Whether a subscript has a different value for each value of a variable, whatever the values of the
+    others are."""
     terms, _ = linear_terms(subscript)
     moving = [t for t in terms if var in variables(t)]
     return moving == [Variable(var)] and not any(variables(t) & others for t in terms)
@@ -137,8 +143,8 @@ def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
 
 
 def _never_meet(loop: For, a: Compute, b: Compute) -> bool:
-    """Whether two statements store in places that differ by a number in a dimension where the loop does not
-    move them."""
+    """Whether the subscripts of two stores differ by a nonzero constant in a dimension that the loop does not
+    move."""
     return any(
         loop.var not in variables(x) | variables(y)
         and constant(simplify(Sub(x, y), exact=True)) not in (None, 0)
@@ -147,7 +153,7 @@ def _never_meet(loop: For, a: Compute, b: Compute) -> bool:
 
 
 def _always(e: Expr) -> Iterator[Expr]:
-    """The parts of an expression that are evaluated whatever its conditions say."""
+    """The parts of an expression that are evaluated whether or not its conditions hold."""
     yield e
     match e:
         case IfThenElse():

@@ -1,8 +1,8 @@
 """Loops of a constant trip count, where threads or blocks differ by an iteration or by a partial tile.
 
-Compilers for GPUs unroll a loop of constant trip count, so that the loads of its iterations are in flight at
-the same time; of other loops they unroll a few iterations, and the rest runs one by one.  An innermost loop
-whose trip count is `n` in some threads and `n + 1` in others becomes
+Compilers for GPUs unroll a loop of constant trip count fully, so that the loads of all its iterations are in
+flight at the same time.  Other loops they unroll by a small factor only.  An innermost loop whose trip count
+is `n` in some threads and `n + 1` in others becomes
 
     for (n iterations)      body
     if (there is another)   body
@@ -12,8 +12,8 @@ and one whose trip count is the smaller of a constant and an expression becomes
     if (the constant is the smaller)    for (a constant trip count)    body
     else                                the loop as it was
 
-(index-set splitting: Wolfe, "High Performance Compilers for Parallel Computing", 1996, 9.4.)  The iterations
-are those of the loop, in its order.
+(index-set splitting: Wolfe, "High Performance Compilers for Parallel Computing", 1996, 9.4.)  The
+iterations and their order stay the same.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Ranges = Mapping[str, Interval | None]
 
 
 def constant_trips(launch: Launch) -> Launch:
-    """A launch whose innermost loops have constant trip counts where they can."""
+    """A launch whose innermost loops have constant trip counts where that is possible."""
     ranges: dict[str, Interval | None] = {v: (0, n - 1) for v, n in launch.threads}
     for v, count in launch.blocks:
         most = count.value if isinstance(count, IntImm) else MOST_BLOCKS
@@ -66,7 +66,7 @@ def _inside(s: For, ranges: Ranges) -> Ranges:
 
 
 def _is_straight_line(s: Stmt) -> bool:
-    """Whether a body holds statements of single threads and unrolled loops alone."""
+    """Whether a body consists of statements of single threads and unrolled loops alone."""
     return all(
         isinstance(c, Block | Compute | If) or (isinstance(c, For) and c.kind is LoopKind.UNROLLED)
         for c in statements(s)
@@ -104,7 +104,7 @@ def _of(s: For, trips: int) -> For:
 
 
 def _iteration(s: For, number: int) -> Stmt:
-    """An iteration of a loop, if it has so many."""
+    """The iteration of a loop with this number, under the condition that it exists."""
     at = _plus(s.lower, number * s.step)
     return If(simplify(LT(at, s.upper), exact=True), substituted(s.body, {s.var: at}))
 
@@ -114,5 +114,5 @@ def _plus(e: Expr, n: int) -> Expr:
 
 
 def _values(e: Expr, ranges: Ranges) -> Interval | None:
-    """Between which values an expression of loop variables lies."""
+    """The range of values of an expression of loop variables."""
     return interval(e, ranges) if variables(e) <= set(ranges) else None

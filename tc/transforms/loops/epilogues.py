@@ -1,12 +1,13 @@
-"""Long functions after long reductions, a vector at a time in a loop.
+"""Loops for costly functions after long reductions, in place of unrolled code.
 
-What follows a reduction runs over the registers that hold its results, and so is unrolled: an `erf` of 24
-vectors is 24 polynomials, for which LLVM takes longer than for the rest of the kernel.  Where that is much,
-the vectors are copied to a tile in memory, a loop computes one at a time, and the results come back.
+The statements after a reduction use the registers that hold its results, and so are unrolled: an `erf` of 24
+vectors is 24 polynomials, on which LLVM spends more time than on the rest of the kernel.  If the unrolled
+code is long, the vectors are copied to a tile in memory, a loop computes one vector in each iteration, and
+the results are copied back.
 
-That is 20 cycles a vector slower (Golden Cove), as fewer polynomials are on their way at a time, which is
-nothing beside hundreds of multiply-adds.  With two vectors in an iteration it is 10, but their constants fill
-the registers, and what spills is compiled once more to see whether fewer accumulators are better.
+This costs 20 cycles a vector (Golden Cove), since fewer polynomials overlap, which is negligible beside
+hundreds of multiply-adds.  With two vectors in an iteration it would cost 10, but their constants would fill
+the registers, and a loop that spills is compiled again with fewer accumulators.
 """
 
 from __future__ import annotations
@@ -39,8 +40,8 @@ Point = Sequence[tuple[Expr, int]]  # of each loop around the number of its iter
 
 
 def reroll(nest: LoopNest, cost: Callable[[Expr], float]) -> LoopNest:
-    """A nest with loops in place of long unrolled functions, and the tiles that these need; `cost` says how
-    many vector instructions a value takes."""
+    """A nest with loops in place of unrolled costly functions, and the tiles that these loops need; `cost`
+    gives the vector instructions of a value."""
     roller = _Roller({a.name: a.dtype for a in nest.arrays}, cost)
     body = roller.everywhere(nest.body)
     return replace(nest, body=body, arrays=(*nest.arrays, *roller.tiles.values()))
@@ -163,7 +164,7 @@ def _serial(s: Stmt) -> Stmt:
 
 
 def _vectors(s: Stmt, times: int = 1) -> Iterator[tuple[Compute, int]]:
-    """The assignments, and for how many vectors there is code."""
+    """The assignments, each with the number of vectors that unrolled code computes."""
     match s:
         case Block():
             for c in s.body:
@@ -182,7 +183,7 @@ def _trips(s: For) -> int:
 
 
 def _unrolled(s: Stmt) -> bool:
-    """Whether these are unrolled loops around vectors and assignments, and nothing else."""
+    """Whether a statement consists of unrolled loops around vector loops and assignments alone."""
     loops = [x for x in statements(s) if isinstance(x, For)]
     return all(isinstance(x, (Block, For, Compute)) for x in statements(s)) and all(
         (x.kind is LoopKind.UNROLLED and x.step == 1 and _trips(x) > 0)
@@ -192,8 +193,8 @@ def _unrolled(s: Stmt) -> bool:
 
 
 def _point_by_point(s: Stmt, promoted: frozenset[str]) -> bool:
-    """Whether assignments read of promoted arrays that are written here only the element that they write, and
-    read all that is promoted in any case."""
+    """Whether each assignment reads, of the promoted arrays that are written here, only the element that it
+    writes, and reads all its promoted elements unconditionally."""
     computes = [c for c in statements(s) if isinstance(c, Compute)]
     writers = {b: {c.stage for c in computes if c.buffer == b} for b in _written(s)}
     for c in computes:
@@ -215,7 +216,7 @@ def _depends_on_data(x: Load) -> bool:
 
 
 def _reads(c: Compute, promoted: frozenset[str]) -> dict[tuple[str, tuple[Expr, ...]], Load]:
-    """What an assignment reads of promoted arrays, each element once."""
+    """The elements of promoted arrays that an assignment reads, each once."""
     return {(x.buffer, x.subscripts): x for x in _loads(c) if x.buffer in promoted}
 
 

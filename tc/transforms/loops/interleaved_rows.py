@@ -1,11 +1,11 @@
-"""Rows whose iterations wait for the last one each, some at a time (unroll and jam).
+"""Unroll and jam: several rows at a time, where the iterations along a row depend on each other.
 
     for n                              for n by 4
       for d                              for d
         y[n, d] = y[n, d - 1] + …   →      y[n, d] = y[n, d - 1] + …
                                            y[n + 1, d] = …
 
-The processor computes the element of one row while that of another waits for the one before it.
+While the element of one row waits for its predecessor, the processor computes elements of other rows.
 """
 
 from __future__ import annotations
@@ -32,15 +32,14 @@ from tc.ir.simplify import simplify
 from tc.transforms.loops.carried import recurrences
 from tc.transforms.loops.substituted import substituted
 
-_ROWS = 4  # that are computed at a time, as many as an addition takes cycles, ...
-_LONG_ROWS = 8  # ... or where an iteration waits for several operations
-_EXTREMUM = 2  # operations for which the greater one of two floating-point numbers waits
-_FUNCTION = 8  # and another function of one
+_ROWS = 4  # at a time: as many as an addition takes cycles
+_LONG_ROWS = 8  # at a time, where an iteration waits for several operations
+_EXTREMUM = 2  # dependent operations of the maximum of two floating-point numbers
+_FUNCTION = 8  # dependent operations of another function
 
 
 def interleaved(rows: For) -> For:
-    """Rows whose iterations wait for the last one each, some at a time: the processor computes one while
-    another waits (unroll and jam)."""
+    """The rows, several at a time where the iterations along a row depend on each other (unroll and jam)."""
     loop, count = rows.body, rows_together(rows)
     if not isinstance(loop, For) or count == 1:
         return rows
@@ -56,7 +55,7 @@ def interleaved(rows: For) -> For:
 
 
 def rows_together(rows: For) -> int:
-    """How many rows are computed at a time; 1 where no iteration waits for the last one."""
+    """How many rows are computed at a time; 1 where no iteration waits for the one before it."""
     loop = rows.body
     found = recurrences(loop) if isinstance(loop, For) else ()
     if not found:
@@ -65,8 +64,8 @@ def rows_together(rows: For) -> int:
 
 
 def _waits(e: Expr, buffer: str) -> int:
-    """The operations, one after the other, between an element of a buffer and a value; a product and its sum
-    are one."""
+    """The length of the longest chain of dependent operations from an element of a buffer to a value; a
+    product and its sum are one operation."""
     if isinstance(e, Load) and e.buffer == buffer:
         return 0
     if not any(isinstance(x, Load) and x.buffer == buffer for x in walk(e)):

@@ -1,15 +1,15 @@
-"""Sequential loops moved into loops whose iterations have elements of their own.
+"""Loop interchange: a sequential loop moves inside of a loop whose iterations share no elements.
 
-In `for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) }` a row reads nothing that another writes, so
+In `for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) }` no row reads an element that another row writes, so
 
     for d              for n
       for n      →       for d
         y[n, d]            y[n, d]
 
-runs along rows as they lie, and several threads have rows of their own for the whole of the loop, not for an
-iteration.  It is exact where each tensor that the loop writes has a dimension in which an iteration over `n`
-only touches a range of its own, the same for all its reads and writes.  Parts of the loop that touch
-different ranges, as tiles and what is left at the end, become loops of their own.
+accesses each row contiguously, and each thread runs the whole sequential loop on rows of its own, instead of
+a single iteration of it.  The interchange is legal where each tensor that the loop writes has a dimension in
+which each iteration over `n` has a range of its own, the same for all of its reads and writes.  Parts of the
+loop that touch different ranges, such as tiles and a remainder, become separate loops.
 """
 
 from __future__ import annotations
@@ -34,17 +34,19 @@ from tc.transforms.loops.interleaved_rows import interleaved, rows_together
 from tc.transforms.loops.serial_rows import in_rows, rows_pay
 from tc.transforms.loops.unswitch import Interval, values, within
 
-_CHUNKS = 16  # of the loop that becomes one over threads
-_WORK = 1 << 15  # instances from which threads are worth it
+_CHUNKS = 16  # iterations of the parallel loop
+_WORK = 1 << 15  # instances from which on the loop is parallel
 _NONE = frozenset[str]()
 
 
 def inward(
     s: Stmt, sizes: Sequence[str], ranks: Mapping[str, int], operations: Callable[[Expr], float]
 ) -> Stmt:
-    """A loop nest with sequential loops inside of others where that is exact and pays.  `ranks` has the
-    numbers of dimensions of the program's tensors; `sizes` are symbolic; `operations` are the vector
-    instructions of a value."""
+    """A loop nest with sequential loops inside of other loops where that is legal and pays.
+
+    `ranks` has the numbers of dimensions of the program's tensors; `sizes` are symbolic; `operations` gives
+    the vector instructions of a value.
+    """
     return _Mover(ranks, operations).visit(s, dict.fromkeys(sizes, (0, 1 << 48)))
 
 
@@ -64,7 +66,8 @@ class _Mover:
                 return s
 
     def moved(self, loop: For, ranges: Mapping[str, Interval]) -> Stmt | None:
-        """The loop in the loops of its body; None where that is not exact or does not pay."""
+        """The loops of the body with the sequential loop inside of them; None where that is not legal or does
+        not pay."""
         if rows_pay(loop, self.operations):
             found = _moved(replace(loop, body=in_rows(loop.body)), ranges, self.ranks)
             if found is not None:
@@ -82,15 +85,19 @@ class _Access:
 def _moved(
     loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int], around: frozenset[str] = _NONE
 ) -> Stmt | None:
-    """The loop in the loops of its body, one for each part; None where that is not exact or does not pay.
-    `around` are the variables of the loops into which it has been moved, which share its work out."""
+    """The loops of the body, one for each part, with the sequential loop inside; None where that is not legal
+    or does not pay.
+
+    `around` are the variables of the loops into which the sequential loop has been moved already; these share
+    its work.
+    """
     ranges = within(outside, loop)
     parts = tuple(flattened(loop.body))
     whole = [x for p in parts for x in statements(p)]
     if loop.step != 1 or not all(isinstance(x, Block | For | If | Compute) for x in whole):
         return None
     if any(isinstance(x, Compute) and _checked(x) for x in whole):
-        return None  # the first index out of range is the one that is reported
+        return None  # the error must report the first index that is out of range
     written = {x.buffer for x in whole if isinstance(x, Compute)}
     if not written <= ranks.keys():
         return None
@@ -100,7 +107,9 @@ def _moved(
     along_rows = True
     rest = tuple(p for p in parts if not _may_be_outside(p, loop))
     parts = tuple(p for p in parts if _may_be_outside(p, loop))
-    if rest:  # without a loop that could be outside: as it is, if it has elements of its own
+    if (
+        rest
+    ):  # no loop of these can be outside; the sequential loop stays around them, on elements of their own
         parts = (*parts, Block(rest))
     for part in parts:
         accesses = [a for a in _accesses(part, ranges) if a.buffer in written]
@@ -140,7 +149,7 @@ def _may_be_outside(part: Stmt, loop: For) -> bool:
 
 
 def _accesses(s: Stmt, ranges: Mapping[str, Interval]) -> Iterator[_Access]:
-    """All reads and writes, each with the ranges of the variables there."""
+    """All reads and writes, each with the ranges of the variables around it."""
     match s:
         case Block():
             for c in s.body:
@@ -167,14 +176,15 @@ def _reads(values_: Sequence[Expr], ranges: Mapping[str, Interval]) -> Iterator[
                 yield _Access(x.buffer, x.subscripts, ranges)
 
 
-_Place = frozenset[tuple[Expr, int]]  # terms of a subscript that are fixed while a loop runs
+_Place = frozenset[tuple[Expr, int]]  # terms of a subscript that are constant while a loop runs
 
 
 def _own_dimension(
     part: Stmt, accesses: Sequence[_Access], known: int | None, around: frozenset[str]
 ) -> tuple[int, _Place, Interval] | None:
-    """A dimension in which an iteration of a part has a range of its own in all accesses to a buffer, and the
-    range of all iterations, from a place that the loops `around` fix."""
+    """A dimension in which an iteration of a part has a range of its own in all accesses to a buffer; the
+    terms of the subscripts there that the loops `around` fix; and the range that all iterations have relative
+    to these."""
     var = part.var if isinstance(part, For) else ""
     candidates = range(len(accesses[0].subscripts)) if known is None else (known,)
     for d in candidates:
@@ -198,8 +208,8 @@ def _own_dimension(
 def _range_of(
     var: str, e: Expr, ranges: Mapping[str, Interval], around: frozenset[str]
 ) -> tuple[int, _Place, int, int] | None:
-    """The factor of a variable in a subscript, the terms of the variables `around`, and between which values
-    the rest lies."""
+    """The factor of a variable in a subscript, the terms of the variables `around`, and the range of the
+    other terms."""
     terms, offset = linear_terms(e)
     low = high = offset
     factor = 0
@@ -224,7 +234,7 @@ def _range_of(
 def _inside(
     part: Stmt, loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int], around: frozenset[str]
 ) -> Stmt:
-    """A part with the sequential loop inside, over threads where there is enough to do."""
+    """A part with the sequential loop inside; in parallel where there is enough work."""
     if not isinstance(part, For):
         return replace(loop, body=part)
     inner = replace(loop, body=part.body)
@@ -253,7 +263,7 @@ def _inside(
 
 
 def _instances(s: Stmt, ranges: Mapping[str, Interval]) -> int:
-    """The most instances of a statement; 0 where that is not known."""
+    """An upper bound of the instances of a statement; 0 where none is known."""
     match s:
         case Block():
             return max((_instances(c, ranges) for c in s.body), default=0)
@@ -266,6 +276,6 @@ def _instances(s: Stmt, ranges: Mapping[str, Interval]) -> int:
 
 
 def _most(s: For, ranges: Mapping[str, Interval]) -> int:
-    """The most iterations of a loop; 0 where that is not known."""
+    """An upper bound of the trip count of a loop; 0 where none is known."""
     low, high = values(s.lower, ranges), values(s.upper, ranges)
     return 0 if low is None or high is None else max(0, high[1] - low[0])

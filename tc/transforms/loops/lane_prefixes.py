@@ -5,8 +5,8 @@
 
 The loop of a prefix is the innermost one.  Its kind tells the emitter that lane i, which starts a chunk at
 lane 0, combines `e` of q = 0 to i (or to i - 1, where the condition is `q < d % w`), so that it may combine
-neighbours first, then pairs of pairs, and so on (Kogge and Stone, "A parallel algorithm for the efficient
-solution of a general class of recurrence equations", 1973).  That reassociates.
+neighbours first, then pairs of neighbours, and so on (Kogge and Stone, "A parallel algorithm for the
+efficient solution of a general class of recurrence equations", 1973).  This reassociates.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _OPERATIONS = ("+", "*", "min", "max")
 
 
 def lane_prefixes(s: Stmt) -> Stmt:
-    """A loop nest whose vectors compute their prefixes in log steps."""
+    """A loop nest whose vectors compute their prefixes in log2(lanes) steps."""
     match s:
         case Block():
             return replace(s, body=tuple(lane_prefixes(c) for c in s.body))
@@ -65,7 +65,7 @@ class _Counter:
     end: int
 
     def is_counted(self, e: Expr) -> bool:
-        """Whether an index is the number that they count."""
+        """Whether an index is the number that the two loops count."""
         terms, constant = linear_terms(e)
         own = {Variable(self.inner): 1}
         if self.outer is not None:
@@ -73,7 +73,7 @@ class _Counter:
         return constant == 0 and terms == own
 
     def counts_in(self, e: Expr) -> bool:
-        """Whether an expression has the variables in that number only."""
+        """Whether an expression contains the variables only as that number."""
         names = {self.inner, self.outer} - {None}
         if self.outer is None or not names & variables(e):
             return True
@@ -89,7 +89,7 @@ class _Counter:
 
 
 def _counters(s: For) -> list[tuple[_Counter, Stmt]]:
-    """What a loop, or two, may count, and the statement inside."""
+    """The counters that one loop, or two nested ones, may be, each with the statement inside."""
     out: list[tuple[_Counter, Stmt]] = []
     if not _counts(s):
         return out
@@ -109,7 +109,8 @@ def _counts(s: For) -> bool:
 
 
 def _prefix(s: For) -> Stmt | None:
-    """The vectors of a loop that combines the elements of their prefixes one by one; None of another loop."""
+    """The vector loops of a loop that combines the elements of their prefixes one by one; None for other
+    loops."""
     for counter, body in _counters(s):
         found = _vectors(body, counter)
         if found is not None:
@@ -118,8 +119,8 @@ def _prefix(s: For) -> Stmt | None:
 
 
 def _vectors(s: Stmt, counter: _Counter) -> Stmt | None:
-    """The same statement with the loop of the counter inside of its vector loops; None unless all of it are
-    such vector loops."""
+    """The statement with the loop of the counter moved inside of its vector loops; None unless it consists of
+    such vector loops alone."""
     match s:
         case Block():
             parts = [_vectors(c, counter) for c in s.body]
@@ -140,7 +141,7 @@ def _vectors(s: Stmt, counter: _Counter) -> Stmt | None:
 
 
 def _is_prefix(s: For, branch: If, counter: _Counter) -> bool:
-    """Whether lanes of a vector loop combine what the counter says up to their own number."""
+    """Whether the lanes of a vector loop combine the elements up to their own number, by the counter."""
     c, condition = branch.then, branch.condition
     assert isinstance(c, Compute)
     own = {counter.inner} if counter.outer is None else {counter.inner, counter.outer}
@@ -168,7 +169,7 @@ def _is_prefix(s: For, branch: If, counter: _Counter) -> bool:
 
 
 def _is_same_in_a_chunk(s: For, e: Expr, width: int) -> bool:
-    """Whether a value is the same in all lanes: it has the variable only in the number of the chunk."""
+    """Whether a value is the same in all lanes: it contains the variable only in the number of the chunk."""
     if s.var not in variables(e):
         return True
     if isinstance(e, FloorDiv) and isinstance(e.b, IntImm) and e.b.value > 0 and e.b.value % width == 0:
@@ -185,7 +186,7 @@ def _lanes(s: For) -> int:
 
 
 def _starts_a_chunk(s: For, place: Expr, width: int) -> bool:
-    """Whether lane 0 is the first of `width` places, of which lane i is the i-th."""
+    """Whether lane 0 is the first of `width` elements of a chunk, and lane i the i-th."""
     terms, _ = linear_terms(place)
     if {t: f for t, f in terms.items() if s.var in variables(t)} != {Variable(s.var): 1}:
         return False

@@ -1,4 +1,4 @@
-"""Integers for compilers without -fwrapv, and index arithmetic no wider than it has to be.
+"""Narrow index arithmetic, and integers for compilers without -fwrapv.
 
 Index arithmetic means exact integers and is int64 in a loop nest.  Where intervals prove that nothing in an
 expression leaves int32, it becomes int32: a GPU multiplies that in one instruction and has 32-bit registers.

@@ -1,4 +1,4 @@
-"""Products in the order of loops: what an inner loop does not move is multiplied outside of it.
+"""Reassociation of products: factors that an inner loop does not change are multiplied first, outside of it.
 
     for j: for k: for i: O(i) += X(i,j,k) * B(j) * C(k)     one multiplication more for each i
     for j: for k: for i: O(i) += B(j) * C(k) * X(i,j,k)     B(j) * C(k) is one value for all of them
@@ -24,7 +24,7 @@ def reassociate(s: Stmt) -> Stmt:
 
 
 def _visit(s: Stmt, depth: Mapping[str, int]) -> Stmt:
-    """`depth` of the loops around; lanes move nothing."""
+    """`depth` gives the number of loops around each variable; the lanes of a vector loop do not count."""
     match s:
         case Block():
             return replace(s, body=tuple(_visit(c, depth) for c in s.body))
@@ -54,5 +54,5 @@ def _factors(e: Expr) -> tuple[Expr, ...]:
 
 
 def _deepest(e: Expr, depth: Mapping[str, int]) -> int:
-    """The depth of the innermost loop that moves a value."""
+    """The depth of the innermost loop that changes a value."""
     return max((depth.get(v, 0) for v in variables(e)), default=0)

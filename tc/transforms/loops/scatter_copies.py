@@ -5,14 +5,14 @@
                                            for n of the part: copy[part, ids[n], d] += x[n, d]
                                          for part: y[s, d] += copy[part, s, d]
 
-How many parts there are depends on sizes alone, so that results are the same whatever threads there are.
+The number of parts depends on sizes alone, so that results do not depend on the number of threads.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tc.ir.expr import ZERO, Add, Expr, IntImm, Load, Max, Min, Mul, Variable, rebuild, variables
 from tc.ir.loops import Array, Block, Compute, For, LoopKind, Stmt
@@ -20,30 +20,37 @@ from tc.ir.lower import neutral
 from tc.ir.program import Op
 from tc.ir.simplify import simplify
 
-_MOST = 8  # parts
-_WORTH = 8  # updates of an element in each part, from where a copy of the tensor is nothing beside them
+_MOST = 8  # parts, at most
+_WORTH = 8  # updates of an element in each part, on average, that make a copy of the tensor negligible
 LINE = 64  # bytes
 _OPERATIONS: tuple[tuple[type, Op], ...] = ((Add, "+"), (Mul, "*"), (Min, "min"), (Max, "max"))
 
-# The loop along a row around a statement, from the first column on, for so many.
+# Makes a loop along a row, by the name of its variable, around a statement for so many columns.
 Vectors = Callable[[str, int, Compute], Stmt]
 
 
-def in_copies(
-    loops: tuple[For, ...], c: Compute, columns: int, array: Array, offset: Expr, row: Vectors, body: Stmt
-) -> tuple[Stmt, Array, Expr] | None:
-    """A scatter in parts, the array of copies and the end of that in the workspace; None where it does not
-    pay or is no reduction.
+@dataclass(frozen=True, slots=True)
+class Scatter:
+    """`loops` around `body`, which updates `columns` elements by the statement `update`; `row` makes a loop
+    along the last dimension."""
 
-    `loops` are around `body`, which updates `columns` elements by the statement `c`; `row` makes a loop along
-    the last dimension.
-    """
+    loops: tuple[For, ...]
+    body: Stmt
+    update: Compute
+    columns: int
+    row: Vectors
+
+
+def in_copies(s: Scatter, array: Array, offset: Expr) -> tuple[Stmt, Array, Expr] | None:
+    """A scatter in parts, the array of copies, which begins at `offset` of the workspace, and the end of that
+    array; None where it does not pay, or the statement is no reduction."""
+    loops, c, row = s.loops, s.update, s.row
     op, shape = _operation(c), [e.value for e in array.shape if isinstance(e, IntImm)]
     trips = [_trips(x) for x in loops]
     if op is None or not shape or len(shape) < len(array.shape) or not loops or None in trips:
         return None
     outer, size = loops[0], math.prod(shape)
-    count = math.prod(t or 0 for t in trips) * columns
+    count = math.prod(t or 0 for t in trips) * s.columns
     parts = min(_MOST, count // max(1, _WORTH * size), trips[0] or 0)
     if (
         parts < 2
@@ -69,7 +76,7 @@ def in_copies(
     )
     chunk = -(-(trips[0] or 0) // parts)
     low = Mul(IntImm(chunk), Variable(part))
-    update = _in_copy(body, c, name, Variable(part))
+    update = _in_copy(s.body, c, name, Variable(part))
     for x in reversed(loops[1:]):
         update = replace(x, body=update)
     update = replace(outer, lower=low, upper=Min(Add(low, IntImm(chunk)), outer.upper), body=update)
@@ -88,7 +95,7 @@ def in_copies(
 
 
 def _operation(c: Compute) -> Op | None:
-    """How a statement updates its element; None where it does something else."""
+    """The operation by which a statement updates its element; None if it is no update."""
     for kind, op in _OPERATIONS:
         if c.op is None and type(c.value) is kind and _is_own(c.value.a, c):  # type: ignore[union-attr]
             return op

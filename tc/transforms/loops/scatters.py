@@ -1,9 +1,9 @@
-"""The loops of statements that update elements which data choose.
+"""The loops of scatters: statements that update elements at data-dependent subscripts.
 
-Several instances may update one element, and the result is to be the same in every run: the instances that
-meet keep their order.  A loop of which no two iterations meet an element, as that along the columns of
-`y(ids(n),d) += x(n,d)`, may run in any order, in threads, in lanes, and inside of the others: each thread
-updates columns of its own, or a copy of the tensor (`scatter_copies`).
+Several instances may update the same element.  These keep their order, so that each run gives the same
+result.  A loop whose iterations never share an element, such as the loop along the columns of
+`y(ids(n),d) += x(n,d)`, may run in any order: in threads, in lanes, and inside of the other loops.  Each
+thread updates columns of its own, or a copy of the tensor (`scatter_copies`).
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from tc.ir.expr import GE, LT, ZERO, Add, Expr, IntImm, Load, Mul, Sub, UIntImm,
 from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, LoopNest, Stmt, statements
 from tc.ir.simplify import linear_terms, simplify
 
-from .scatter_copies import LINE, in_copies
+from .scatter_copies import LINE, Scatter, in_copies
 
 
 @dataclass(frozen=True, slots=True)
 class Threads:
-    """`count` of them; each is worth `work` updates of a vector or of an element, at least."""
+    """The number of threads, and the least number of updates of a vector or an element (`work`) for each."""
 
     count: int
     work: int
 
 
 def separate(loop: For) -> bool:
-    """Whether iterations of a loop update different elements: in every statement some subscript is the
-    loop's variable, or a multiple of it, plus what other loops and data do not change."""
+    """Whether different iterations of a loop update different elements: in every statement some subscript is
+    the loop's variable, or a multiple of it, plus terms that other loops and data do not change."""
     inner = list(statements(loop.body))
     own = {s.var for s in inner if isinstance(s, For)}
     found = [s for s in inner if isinstance(s, Compute)]
@@ -45,8 +45,11 @@ def _decides(e: Expr, var: str, others: set[str]) -> bool:
 
 
 def scatters_along_rows(nest: LoopNest, lanes: Callable[[int], int], threads: Threads | None) -> LoopNest:
-    """A loop nest whose scatters go along rows, in vectors and in `threads`; `lanes` are those of elements of
-    so many bytes.  The loops of counters stay where they are."""
+    """A loop nest whose scatters run along rows, in vectors and in `threads`; `lanes` gives the lanes for
+    elements of so many bytes.
+
+    Loops of counters stay where they are.
+    """
     scatters = _Scatters(nest, lanes, threads)
     return replace(
         nest,
@@ -84,8 +87,8 @@ class _Scatters:
                 return s
 
     def scatter(self, s: For, lanes: int, itemsize: int) -> Stmt:
-        """A scatter along rows; in threads, if there are enough updates.  Whether it has copies does not
-        depend on how many threads there are, as its results may."""
+        """A scatter along rows, parallel if there are enough updates.  Whether it uses copies, which may
+        change the result, does not depend on the number of threads."""
         if self.threads is None:
             return along_rows(s, lanes)
         found = self.in_copies(s, lanes)
@@ -105,7 +108,8 @@ class _Scatters:
             loop = For(var, ZERO, IntImm(count), 1, LoopKind.SERIAL, statement)
             return _vectors(loop, 0, count, statement, lanes)
 
-        made = in_copies(loops, c, columns, self.arrays[c.buffer], self.workspace, row, body)
+        scatter = Scatter(loops, body, c, columns, row)
+        made = in_copies(scatter, self.arrays[c.buffer], self.workspace)
         if made is None:
             return None
         out, copies, self.workspace = made
@@ -114,7 +118,7 @@ class _Scatters:
 
 
 def _chain(s: For) -> tuple[tuple[For, ...], Compute] | None:
-    """The loops around a single statement, and that."""
+    """The loops around a single statement, and the statement."""
     loops: list[For] = []
     body: Stmt = s
     while isinstance(body, For):
@@ -129,9 +133,10 @@ def _arrays(s: Compute) -> set[str]:
 
 
 def along_rows(body: Stmt, lanes: int) -> Stmt:
-    """Each nest of one statement with its loop along rows innermost, in vectors of so many lanes.
+    """The statements with the loop along rows innermost, in vectors of so many lanes, wherever a nest has a
+    single statement.
 
-    That is a loop of constant length whose variable is the last subscript of what is updated.
+    The loop along rows has constant length, and its variable is the last subscript of the updated tensor.
     """
     if isinstance(body, Block):
         return replace(body, body=tuple(along_rows(s, lanes) for s in body.body))
@@ -146,8 +151,8 @@ def along_rows(body: Stmt, lanes: int) -> Stmt:
 
 
 def _scatter(s: For, lanes: int, itemsize: int, threads: Threads) -> Stmt:
-    """A scatter along rows; in threads, if there are enough updates: they share out its outermost loop or its
-    columns, of which each has a line at least."""
+    """A scatter along rows.  With enough updates it is parallel: threads share out its outermost loop, or its
+    columns in parts of at least a cache line."""
     serial = along_rows(s, lanes)
     if threads.count < 2:
         return serial
@@ -175,7 +180,7 @@ def _scatter(s: For, lanes: int, itemsize: int, threads: Threads) -> Stmt:
 
 
 def _column_parts(found: _Rows, first: int, count: int, width: int, lanes: int) -> Stmt:
-    """A scatter in parallel parts of so many columns, and one of what is left."""
+    """A scatter in parallel parts of so many columns, and the remaining columns."""
     whole, rest = divmod(count, width)
     part = f"{found.row.var}_part"
     low = Add(IntImm(first), Mul(IntImm(width), Variable(part)))
@@ -236,8 +241,7 @@ def _moves_in(row: For, inner: list[For], s: Compute) -> bool:
 
 
 def _vectors(row: For, first: Expr | int, count: int, s: Compute, lanes: int) -> Stmt:
-    """The loop along rows around a statement, for `count` columns: whole vectors, and what is left in one of
-    less."""
+    """The loop along rows around a statement, for `count` columns: whole vectors, then a shorter one."""
     low = IntImm(first) if isinstance(first, int) else first
     whole = count // lanes
     out: list[Stmt] = []

@@ -1,10 +1,10 @@
-"""Vector loops across the rows of a sequential loop, as loops over single rows.
+"""Single rows in place of vectors across rows, in the body of a sequential loop.
 
     for d: vector for n: y[n, d + 1] = a * y[n, d] + x[n, d + 1]
 
-takes each element of a vector from a row of its own, and puts it there: lanes are gathered and scattered.
-Row by row an iteration reads and writes along the row, and what the next iteration needs stays in a register.
-Lanes pay where an iteration has many operations.
+has each lane in another row, so that lanes are gathered and scattered.  A loop over single rows accesses each
+row contiguously, and keeps in a register what the next iteration needs.  Vectors pay only where an iteration
+has many operations.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _STRIDED = 2.0  # instructions of an element that is gathered or scattered, over
 
 
 def rows_pay(loop: For, operations: Callable[[Expr], float]) -> bool:
-    """Whether the vectors in a sequential loop are across its rows, and cost more than single rows would;
-    `operations` are the vector instructions of a value."""
+    """Whether a sequential loop has vectors across its rows that cost more than single rows would;
+    `operations` gives the vector instructions of a value."""
     vectors = [x for x in statements(loop.body) if isinstance(x, For) and x.kind is LoopKind.VECTOR]
     return bool(vectors) and all(_is_across(v, loop, operations) for v in vectors)
 
@@ -45,7 +45,7 @@ def _is_across(v: For, loop: For, operations: Callable[[Expr], float]) -> bool:
 
 
 def in_rows(s: Stmt) -> Stmt:
-    """The same loops one after the other, from 0, without vectors."""
+    """The loops without vectors: their iterations one after the other, from 0."""
     match s:
         case Block():
             return replace(s, body=tuple(in_rows(c) for c in s.body))

@@ -1,4 +1,4 @@
-"""Statements of a loop nest with values in place of variables."""
+"""Statements of a loop nest with values substituted for variables."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tc.ir.simplify import simplify
 
 
 def substituted(s: Stmt, values: dict[str, Expr]) -> Stmt:
-    """A statement of single threads with values in place of variables."""
+    """A statement of single threads with values substituted for variables."""
 
     def of(e: Expr) -> Expr:
         return simplify(substitute(e, values), exact=False)

@@ -1,16 +1,16 @@
-"""Conditions out of inner loops: where a condition is the same for all points of a tile, the tile is tested.
+"""Loop unswitching: a condition that has one value at all points of a tile is tested once for the tile.
 
-Ranges of iteration variables that do not matter at most places are common: the edges of an image, the
-diagonal of a triangle.  A condition over affine forms of loop variables holds for all points of an inner
-loop nest, or for none, where the least or greatest values of its forms say so; these are affine in the
-outer variables.  So a nest of inner loops becomes
+Many conditions matter at few points only: at the edges of an image, on the diagonal of a triangle.  A
+condition over affine forms of loop variables holds at all points of an inner loop nest if the least or
+greatest values of its forms satisfy it, and at none if they violate it; these values are affine in the outer
+variables.  So a nest of inner loops becomes
 
     if (the condition holds at all points)      the loops without it
     else if (it holds at none)                  the loops without what it guards, or nothing
     else                                        the loops as they were
 
-(loop unswitching, Allen and Cocke, 1971, on intervals instead of invariants.)  The split stands below the
-serial loops that the condition varies with and above those it does not.
+(Allen and Cocke, 1971, on intervals instead of invariants.)  The test is placed inside of the serial loops
+that the condition varies with, and outside of the others.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ Interval = tuple[int, int]
 _SERIAL = (LoopKind.SERIAL, LoopKind.PARALLEL)
 _LARGEST = 1 << 48  # a size; sums of a few do not wrap around in 64 bits
 _ANY: Interval = (-_LARGEST, _LARGEST)
-_PRODUCT = " * "  # of two variables, as of a tile and its length: one term of a form
-_NAMES = ""  # stands for the names of values, where their ranges are taken to be known
-_MOST_COPIES = 512  # statements in code, beyond which conditions on tiles of unknown length stay
-_MOST = 2  # conditions for which a loop has versions, each into three bodies at most
+_PRODUCT = " * "  # joins two variables, such as a tile's number and its length, to one term of a form
+_NAMES = ""  # a key of ranges: loops of one iteration, which only name a value, have an unbounded range
+_MOST_COPIES = 512  # emitted statements, beyond which conditions on tiles of unknown length stay
+_MOST = 2  # conditions that are decided one by one, each by up to three copies of a loop
 
 
 def unswitch(s: Stmt, sizes: Sequence[str] = ()) -> Stmt:
-    """A loop nest with conditions tested once for all points of inner loops, where they allow it; `sizes`
-    are symbolic.  Conditions on tiles of unknown length are left where they would make too much code."""
+    """A loop nest that tests conditions once for all points of inner loops, where that is possible; `sizes`
+    are symbolic.  Conditions on tiles of unknown length are left where they would need too much code."""
     ranges = dict.fromkeys(sizes, (0, _LARGEST))
     found = _visit(s, {**ranges, _NAMES: _ANY})
     return found if _copies(found) <= _MOST_COPIES else _visit(s, ranges)
@@ -88,7 +88,7 @@ def _visit(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
 
 
 def _below(ranges: Mapping[str, Interval], s: For) -> dict[str, Interval]:
-    """The ranges inside a loop; a name for a value (a loop of one iteration) may be any."""
+    """The ranges inside a loop.  A loop of one iteration only names a value, which may be any."""
     found = within(ranges, s)
     once = s.upper == simplify(Add(s.lower, IntImm(1)), exact=True) or s.upper == Add(s.lower, IntImm(1))
     if s.var not in found and once and _NAMES in ranges:
@@ -101,7 +101,7 @@ def _serial(s: Stmt) -> bool:
 
 
 def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
-    """The loops of `s` with conditions decided above those that they do not vary with."""
+    """The loops of `s`, with tests of conditions above the loops that these do not vary with."""
     inner = [x for x in statements(s) if isinstance(x, For)]
     known = dict(ranges)
     lost: set[str] = set()
@@ -113,7 +113,7 @@ def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
     if not inner or not found:
         return s
     used = {v for c in found for v in variables(c)}
-    for x in reversed(inner):  # a loop that starts where another says varies with that
+    for x in reversed(inner):  # a loop varies with the variables in its bounds
         if x.var in used:
             used |= variables(x.lower) | variables(x.upper)
     if any(_serial(x) and x.var in used for x in inner):
@@ -130,7 +130,7 @@ def _split(s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
 
 
 def _copies(s: Stmt) -> int:
-    """The statements of which code is made, unrolled loops counted out."""
+    """The number of statements in the emitted code, with unrolled loops written out."""
     match s:
         case Block():
             return sum(map(_copies, s.body))
@@ -147,9 +147,10 @@ def _copies(s: Stmt) -> int:
 
 
 def _interior(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
-    """`s` with conditions decided: each, or all of them at once where they are too many and may all hold.
+    """`s` with tests of conditions: of each, or of all of them together where there are more than `_MOST` and
+    all of them may hold.
 
-    So the interior of an image needs one test, however many neighbours each point has.
+    The interior of an image then needs one test, however many neighbours each point has.
     """
     if len(conditions) > _MOST:
         whole: Expr = TRUE
@@ -165,7 +166,7 @@ def _interior(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
 
 
 def _versioned(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
-    """`s` with these conditions decided where the bounds of their forms decide them."""
+    """Copies of `s` in which these conditions are known, where the bounds of their forms decide them."""
     if not conditions:
         return s
     c, later = conditions[0], conditions[1:]
@@ -173,7 +174,7 @@ def _versioned(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
     if not variables(c) & {x.var for x in box.inner}:
         return _if(c, assumed[TRUE], assumed[FALSE])
     whole, none = box.verdict(c)
-    # Another condition may have the same bounds: one that is alike, on other loops.
+    # A similar condition on other loops may have the same bounds.
     yes = _assuming(assumed[TRUE], whole, TRUE)
     return _if(whole, yes, _assuming(_if(none, assumed[FALSE], _versioned(s, later, box)), whole, FALSE))
 
@@ -207,7 +208,7 @@ def _reads(e: Expr) -> bool:
 
 
 def _assuming(s: Stmt, condition: Expr, value: Expr) -> Stmt:
-    """A statement where a condition has a value; loops of nothing are dropped."""
+    """A statement under the assumption that a condition has a value; empty loops are removed."""
 
     def of(e: Expr) -> Expr:
         e = value if e == condition else rebuild(e, of)
@@ -255,13 +256,14 @@ class _Form:
 
 @dataclass(frozen=True, slots=True)
 class _Box:
-    """Loops inside, outermost first, whose points are taken together; the ranges of all variables."""
+    """Inner loops, outermost first, whose points are decided together; the ranges of all variables."""
 
     inner: tuple[For, ...]
     ranges: Mapping[str, Interval]
 
     def verdict(self, c: Expr) -> tuple[Expr, Expr]:
-        """When a condition holds at all points inside, and when at none: sufficient conditions."""
+        """Sufficient conditions, on variables outside, for a condition to hold at all points inside, and at
+        none."""
         match c:
             case And() | Or():
                 (a, not_a), (b, not_b) = self.verdict(c.a), self.verdict(c.b)
@@ -306,7 +308,7 @@ class _Box:
 
     def _end(self, f: _Form, *, least: bool) -> _Form | None:
         """The least or greatest value over the points inside, as a form of the variables outside."""
-        for loop in reversed(self.inner):  # inner loops may start where outer ones say
+        for loop in reversed(self.inner):  # bounds of inner loops may contain variables of outer ones
             factor = f.terms.get(loop.var, 0)
             if not factor:
                 continue
@@ -318,7 +320,7 @@ class _Box:
         return f
 
     def _bounds(self, loop: For) -> tuple[_Form | None, _Form | None]:
-        """Where a loop begins and ends: numbers if several have its name."""
+        """The bounds of a loop as forms; constant ones if several loops share its name."""
         if sum(x.var == loop.var for x in self.inner) > 1:
             low, high = self.ranges[loop.var]
             return _Form({}, low), _Form({}, high + 1)
@@ -358,7 +360,7 @@ def _form(e: Expr, ranges: Mapping[str, Interval]) -> _Form | None:
 
 
 def _interval(f: _Form, ranges: Mapping[str, Interval]) -> Interval:
-    """The values of a form over all loops."""
+    """The range of a form over all loops."""
     low = high = f.constant
     for v, factor in f.terms.items():
         ends = [factor * x for x in (_ANY if _PRODUCT in v else ranges[v])]
@@ -376,8 +378,8 @@ def _term(v: str) -> Expr:
 
 
 def within(ranges: Mapping[str, Interval], s: For, also: Interval | None = None) -> dict[str, Interval]:
-    """The ranges inside a loop (or another of the same name, with the range `also`); without its variable
-    where the bounds are not known."""
+    """The ranges inside a loop, or inside another of the same name with the range `also`; without its
+    variable if its bounds are unknown."""
     low, high = values(s.lower, ranges), values(s.upper, ranges)
     if low is None or high is None or high[1] <= low[0]:
         return {v: r for v, r in ranges.items() if v != s.var}
@@ -388,7 +390,7 @@ def within(ranges: Mapping[str, Interval], s: For, also: Interval | None = None)
 
 
 def values(e: Expr, ranges: Mapping[str, Interval]) -> Interval | None:
-    """Between which values a loop's bound lies."""
+    """The range of an expression such as a loop's bound; None if it is unknown."""
     match e:
         case Min() | Max():
             a, b = values(e.a, ranges), values(e.b, ranges)

@@ -1,13 +1,14 @@
-"""Dimensions that always go together become one: `O(n,c,h,w) = fmax(I(n,c,h,w), 0)` needs a single loop.
+"""Loop collapsing: neighbouring dimensions that are always used together become one, so that
+`O(n,c,h,w) = fmax(I(n,c,h,w), 0)` needs a single loop.
 
-Two neighbouring dimensions of an array are merged where every access to it has two variables there, both over
-all of their dimension, and these occur nowhere but in such places.  A read may have a number for the second
-one, in a row of few elements.  Rows of few elements are also merged for the statement with the most points if
-other statements use the two variables apart: these address `extent * i + j`.
+Two neighbouring dimensions of an array are merged if every access to it has two variables as subscripts
+there, both over the whole of their dimension, and these variables occur only in such pairs.  A read may have
+a constant as the second subscript, in a row of few elements.  Rows of few elements are also merged if only
+other statements than the one with the most points use the two variables separately: these statements then
+address `extent * i + j`.
 
-What is left of a short row at the end of its vectors is then left over only once, and one loop has enough
-iterations for all cores (loop collapsing, as in OpenMP; the arrays are dense, so no subscript needs a
-division).
+Vectors then have one remainder in all, not one in each short row, and one loop has enough iterations for all
+cores.  The arrays are dense, so no subscript needs a division (as for `collapse` in OpenMP).
 """
 
 from __future__ import annotations
@@ -35,8 +36,8 @@ class _Access:
 
 @dataclass(frozen=True, slots=True)
 class _Uses:
-    """The accesses of a stage, and the variables that it has outside of their subscripts (or within one that
-    is not a variable alone)."""
+    """The accesses of a stage, and the variables that occur outside of their subscripts, or in a subscript
+    that is not a variable alone."""
 
     accesses: tuple[_Access, ...]
     elsewhere: frozenset[str]
@@ -44,14 +45,14 @@ class _Uses:
 
 @dataclass(frozen=True, slots=True)
 class _Merge:
-    """Pairs of neighbouring dimensions, by buffer the first of each, and of variables, by stage."""
+    """The merged pairs: by buffer the first dimension of each pair, by stage the pairs of variables."""
 
     dims: Mapping[str, frozenset[int]]
     pairs: Mapping[str, frozenset[tuple[str, str]]]
 
 
 def collapse(program: Program) -> Program:
-    """The same program with fewer dimensions where that is possible; of sizes that are known."""
+    """The program with fewer dimensions where that is possible.  Sizes must be known."""
     while True:
         uses = {s.name: _uses(program, s) for s in program.stages}
         found = next(
@@ -78,7 +79,7 @@ def _uses(program: Program, stage: Stage) -> _Uses:
             elsewhere.add(e.name)
         if isinstance(e, Call) and e.kind != "intrinsic":
             accesses.append(_Access(buffers.get(e.name, e.name), e.args, bool(e.checked)))
-            if e.checked:  # messages tell its variables
+            if e.checked:  # error messages name its variables
                 elsewhere.update(stage.domain.names)
             for a in e.args:
                 if not isinstance(a, Variable):
@@ -97,13 +98,14 @@ def _uses(program: Program, stage: Stage) -> _Uses:
 
 
 def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -> _Merge | None:
-    """All that must be merged with two dimensions of a buffer; None where something must not."""
+    """Everything that must be merged together with two dimensions of a buffer; None if something cannot
+    be."""
     buffers = {b.name: b for b in program.buffers}
     stages = {s.name: s for s in program.stages}
     versions = {f.name: [s.name for s in program.stages if s.func == f.name] for f in program.funcs}
     dims: dict[str, set[int]] = {}
     pairs: dict[str, set[tuple[str, str]]] = {}
-    apart: dict[str, set[str]] = {}  # the variables of merged dimensions that a stage uses one by one
+    apart: dict[str, set[str]] = {}  # the variables of merged dimensions that a stage uses separately
     open_dims, open_pairs = [(buffer, dim)], list[tuple[str, str, str]]()
     while open_dims or open_pairs:
         if open_dims:
@@ -118,7 +120,7 @@ def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -
                     if a.buffer == name:
                         i, j = a.args[d : d + 2]
                         if a is not u.accesses[0] and not a.checked and _is_fixed(buffers[name], d, i, j):
-                            continue  # a read of every so many elements
+                            continue  # a read with a stride
                         if not isinstance(i, Variable) or not isinstance(j, Variable):
                             return None
                         own = [s] if a is not u.accesses[0] else versions[stages[s].func]
@@ -148,7 +150,8 @@ def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -
 
 
 def _side_by_side(stage: Stage, uses: _Uses, buffer: str, dim: int) -> bool:
-    """Whether a stage has two variables at two dimensions of a buffer, and these side by side everywhere."""
+    """Whether the subscripts of a stage at two dimensions of a buffer are pairs of variables that occur only
+    as such pairs."""
     pairs = {a.args[dim : dim + 2] for a in uses.accesses if a.buffer == buffer}
     return all(
         isinstance(i, Variable) and isinstance(j, Variable) and _together(stage, uses, i.name, j.name)
@@ -159,8 +162,8 @@ def _side_by_side(stage: Stage, uses: _Uses, buffer: str, dim: int) -> bool:
 def _worthwhile(
     program: Program, pairs: Mapping[str, AbstractSet[tuple[str, str]]], apart: Mapping[str, AbstractSet[str]]
 ) -> bool:
-    """Whether the stage with the most points is a reduction whose loops become fewer; a stage that uses
-    merged variables apart has them all apart."""
+    """Whether the stage with the most points is a reduction that gets fewer loops.  No stage may use some
+    merged variables separately and others in pairs."""
     stages = {s.name: s for s in program.stages}
     if any({v for pair in pairs.get(s, ()) for v in pair} & names for s, names in apart.items()):
         return False
@@ -178,7 +181,7 @@ def _worthwhile(
 
 
 def _alike(program: Program, buffer: Buffer, dim: int) -> bool:
-    """Whether two dimensions have known extents, which all versions of the tensor share."""
+    """Whether two dimensions have known extents, the same in all versions of the tensor."""
     pair = buffer.box[dim : dim + 2]
     low = [r.min.value for r in pair if isinstance(r.min, IntImm)]
     extents = [r.extent.value for r in pair if isinstance(r.extent, IntImm)]
@@ -188,7 +191,7 @@ def _alike(program: Program, buffer: Buffer, dim: int) -> bool:
 
 
 def _is_fixed(buffer: Buffer, dim: int, i: Expr, j: Expr) -> bool:
-    """Whether the second of two neighbouring subscripts is a number in a short row."""
+    """Whether the second of two neighbouring subscripts is a constant in a short row."""
     return isinstance(i, Variable) and isinstance(j, IntImm) and _is_short(buffer, dim)
 
 
@@ -203,7 +206,7 @@ def _is_short(buffer: Buffer, dim: int) -> bool:
 
 
 def _together(stage: Stage, uses: _Uses, i: str, j: str) -> bool:
-    """Whether two variables of a stage occur only side by side, and run as one would."""
+    """Whether two variables of a stage occur only as a pair, in this order, and can become one loop."""
     order = list(stage.domain.names)
     if i == j or i not in order or j not in order or {i, j} & uses.elsewhere:
         return False

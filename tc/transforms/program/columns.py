@@ -1,9 +1,9 @@
-"""Columns that many rows read, copied to where they lie side by side.
+"""Contiguous copies of columns that many rows read, in sequential loops.
 
-`L(i,j) += -L(i,k) * L(j,k)` in a loop over `k` runs along `j`, and the elements `L(j,k)` of a column are a
-row apart: every row would gather them again.  A copy of the column in a temporary is contiguous.  A statement
-reads everything before it writes anything, so the copy right before it has the values that it reads, even
-where it updates the same tensor.
+`L(i,j) += -L(i,k) * L(j,k)` in a loop over `k` runs along `j`, and the elements `L(j,k)` of a column are one
+row apart, so that each row would gather them again.  A temporary holds a contiguous copy of the column.  A
+statement reads all of its operands before it writes any result, so a copy that directly precedes it has the
+values that it reads, even where it updates the same tensor.
 """
 
 from __future__ import annotations
@@ -20,8 +20,11 @@ from tc.ir.simplify import linear_terms, simplify
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A read of a column: `along` moves it, and nothing else in the stage does; `place` is the range of its
-    dimension.  `points` are its elements, and each is read `times` times."""
+    """A read of a column: only the variable `along` of the stage moves it; `place` is the range of its
+    dimension.
+
+    It has `points` elements, each of which is read `times` times.
+    """
 
     read: Call
     along: IterVar
@@ -34,8 +37,8 @@ class Column:
 def copy_columns(
     program: Program, worth: Callable[[Column], bool], typical: Mapping[str, int]
 ) -> tuple[Program, tuple[str, ...]]:
-    """The program with temporaries for the columns that are `worth` it, and their names.  Where sizes are
-    dynamic, it is judged at their `typical` values; the temporaries have constant sizes."""
+    """The program with temporaries for the columns that are `worth` it, and their names.  The decision is
+    made at `typical` values of dynamic sizes; the temporaries have constant sizes."""
     names: list[str] = []
     for stage in program.stages:
         before = program.stages.index(stage) - 1
@@ -69,7 +72,7 @@ def _columns(program: Program, stage: Stage, typical: Mapping[str, int]) -> Iter
 
 
 def _always(e: Expr) -> Iterator[Call]:
-    """The reads of tensors in a value whose subscripts no tensor gives."""
+    """The reads of tensors in a value that have no data-dependent subscripts and do not use a let."""
     if isinstance(e, Let):
         return
     if isinstance(e, Call) and e.kind != "intrinsic":
@@ -86,8 +89,9 @@ def _box(program: Program, read: Call) -> Box:
 
 
 def _inside(subscript: Expr, along: IterVar, place: Range) -> bool:
-    """Whether a subscript, a sum with its variable as it is, stays in a constant range of the tensor for all
-    values of the variable, whether or not the stage's other loops run.  No size or counter is negative."""
+    """Whether a subscript, a sum that contains its variable with factor 1, stays in a constant range of the
+    tensor for all values of the variable, whether or not the stage's other loops have iterations.  Sizes and
+    counters are never negative."""
     if not (isinstance(place.min, IntImm) and isinstance(place.extent, IntImm)):
         return False
     terms, offset = linear_terms(subscript)

@@ -1,15 +1,16 @@
-"""Complex numbers split: below this pass a program has real tensors alone.
+"""Complex numbers are split: after this pass all tensors of a program are real.
 
-A complex tensor of n dimensions becomes a real one of n + 1, whose last dimension has the real and the
-imaginary part, as they lie in memory.  A complex scalar parameter becomes an array of two numbers.  A
+A complex tensor of n dimensions becomes a real one of n + 1, whose last dimension holds the real and the
+imaginary part, which are adjacent in memory.  A complex scalar parameter becomes an array of two numbers.  A
 statement becomes
 
-    one over both parts, where each comes of the same part of what is read: sums, products with real numbers;
-    one for the real and one for the imaginary parts otherwise.
+    one over both parts, if each part of its value depends only on the same part of what it reads, as in
+    sums and in products with real numbers;
+    otherwise one for the real and one for the imaginary parts.
 
 Where a statement reads the tensor that it writes, both parts are computed into a temporary first, so that
-none sees a new value of the other.  A product over an index runs in a sequential loop, each of whose
-iterations multiplies once: no two reductions of real numbers give it.
+neither reads a new value of the other.  A product over an index becomes a sequential loop, each of whose
+iterations multiplies once, since reductions of real numbers cannot express it.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from tc.transforms.program.complex_values import Values, by_part, has_complex
 
 
 def split_complex(program: Program) -> Program:
-    """The program without complex numbers; itself if it has none."""
+    """The program without complex numbers; unchanged if it has none."""
     scalars = any(s.dtype.is_complex for s in program.scalars)
     buffers = any(b.dtype.is_complex for b in program.buffers)
     if not (scalars or buffers or any(has_complex(e) for s in program.stages for e in _roots(s))):
@@ -61,7 +62,9 @@ class _Splitting:
         self.complex = {b.name for b in program.buffers if b.dtype.is_complex}
         self.scalars = frozenset(s.name for s in program.scalars if s.dtype.is_complex)
         self.buffer_of = dict(program.func_buffers)
-        self.current: dict[str, str] = {}  # versions that the pass begins, by those that they follow
+        self.current: dict[
+            str, str
+        ] = {}  # the versions of tensors that the pass adds, by the versions that they follow
         self.stages: list[Stage] = []
         self.funcs: list[Func] = []
         self.buffers: list[Buffer] = []
@@ -133,7 +136,8 @@ class _Splitting:
             self._both(s)
 
     def _both(self, s: Stage) -> None:
-        """A statement that chooses between the parts: unrolled, it computes both of what it reads once."""
+        """A statement that chooses between the parts.  It is unrolled over these, so that each operand is
+        read once."""
         values = self._values()
         re, im = values.pair(s.value).both(s.value.dtype.part)
         is_real = x.EQ(x.Variable(self.part), x.ZERO)
@@ -188,7 +192,7 @@ class _Splitting:
         return name
 
     def _renamed(self, s: Stage) -> Stage:
-        """A statement of the versions that there are by now."""
+        """A statement with the current versions of tensors."""
         if not self.current:
             return s
 
@@ -248,8 +252,8 @@ class _Splitting:
         return any(_is_func(e) and self.buffer_of[e.name] == own for e in x.walk(s.value))
 
     def _meets_other_part(self, s: Stage, value: Expr) -> bool:
-        """Whether a part of what a statement writes is computed from another part of it, as in
-        `z(i) = z(i) * real(z(i))`."""
+        """Whether a part of a result is computed from the other part of a result, as in `z(i) = z(i) *
+        real(z(i))`."""
         own, part = self.buffer_of[s.func], x.Variable(self.part)
         return any(
             _is_func(e) and self.buffer_of[e.name] == own and e.args[-1] != part for e in x.walk(value)
@@ -259,7 +263,7 @@ class _Splitting:
         return Values(self.scalars, set(self.names))
 
     def _keep_sites(self, before: Stage, after: Stage, at: dict[str, Expr]) -> None:
-        """Let the sites of a statement know its loops."""
+        """Update the loops of the sites of a statement."""
         numbers = {e.site for e in x.walk(before.value) if isinstance(e, x.Call) and e.checked}
         for n in numbers | {n for _, n in before.checked}:
             self.sites[n] = self.sites[n].moved(after, at)

@@ -1,21 +1,21 @@
-"""Sums of products of complex numbers as sums of products of real ones, of neighbours in memory.
+"""Sums of products of complex numbers as sums of products of real numbers that are neighbours in memory.
 
-Where neighbouring results are of neighbours in one factor, as in `C(m,n) += A(m,k) * B(k,n)`, the other
-factor is real for each of its parts q:
+Where neighbouring results use neighbours in one factor, as in `C(m,n) += A(m,k) * B(k,n)`, the products with
+each part q of the other factor are computed first, and then combined:
 
     E(m,q,n) += part q of A(m,k) * B(k,n)        C(m,n) += E(m,0,n) + j E(m,1,n)
 
-of which the first scales both parts alike: a product of real matrices, of A with two rows for each of its
-rows and B with two columns for each of its columns.  It has as many operations as products of complex
-numbers take.
+The first statement scales both parts alike, so it is a product of real matrices, of A with two rows for each
+of its rows and B with two columns for each of its columns.  It takes as many operations as products of
+complex numbers do.
 
-Where neighbours in both factors are added, as in `y(m) += A(m,k) * x(k)`, a copy of one factor has the parts
-as both parts of results need them:
+Where neighbours in both factors are summed, as in `y(m) += A(m,k) * x(k)`, a copy of one factor holds the
+real numbers that each part of a result needs:
 
     y(m,p) += A(m,k,q) * x'(p,k,q)               x'(0,k,q) = real x(k), -imag x(k)
                                                  x'(1,k,q) = imag x(k), real x(k)
 
-That pays where each element of the copy is used many times.
+This pays where each element of the copy is used many times.
 """
 
 from __future__ import annotations
@@ -31,16 +31,18 @@ from tc.ir.program import Box, Buffer, Domain, IterVar, Program, Range, Stage
 from tc.transforms.program.complex_values import Values, has_complex, negative
 
 PAIR = Range(x.ZERO, x.IntImm(2))
-_USES = 8  # of an element of a copy, or products of a result, at least
-_UNKNOWN = 64  # stands for an extent that is not known yet
+_USES = 8  # uses of an element of a copy, or products for a result, at least
+_UNKNOWN = 64  # taken for an extent that is not known yet
 
 
 @dataclass(frozen=True, slots=True)
 class Factors:
-    """A sum of products: `first` is taken apart, of `second` both parts are read together.  `conjugates` says
-    of each whether its conjugate is the factor, `scale` are factors that are the same for all instances.
+    """The factors of a sum of products: `first` is split into its parts, both parts of `second` are read
+    together.
 
-    `columns`: neighbouring results are of neighbours in `second`; else neighbours in both are added.
+    `conjugates` tells for each whether the factor is its conjugate; `scale` are factors that are the same for
+    all instances.  `columns`: neighbouring results use neighbours in `second`; otherwise neighbours in both
+    factors are summed.
     """
 
     first: x.Call
@@ -92,26 +94,26 @@ def _reads(e: Expr) -> bool:
 
 
 def _special(e: x.Call) -> bool:
-    """Whether a read is checked, of a single number, real, or addressed by complex numbers."""
+    """Whether a read is checked, of a single number, of a real tensor, or addressed by complex numbers."""
     return bool(e.checked) or not e.args or not e.dtype.is_complex or any(map(has_complex, e.args))
 
 
 def _are_columns(s: Stage, first: x.Call, second: x.Call) -> bool:
-    """Whether neighbouring results are of neighbours in the second factor, and one element of the first."""
+    """Whether neighbouring results use neighbours in the second factor, and one element of the first."""
     (result,) = x.variables(s.args[-1])
     elsewhere = {n for a in (*first.args, *second.args[:-1]) for n in x.variables(a)}
     return result in x.variables(second.args[-1]) and result not in elsewhere
 
 
 def _are_rows(s: Stage, first: x.Call, second: x.Call) -> bool:
-    """Whether neighbours in both factors are added up."""
+    """Whether neighbours in both factors are summed."""
     pure = {v.name for v in s.domain.vars if v.kind == "pure"}
     last = [x.variables(f.args[-1]) for f in (first, second)]
     return bool(last[0] & last[1]) and all(n.isdisjoint(pure) for n in last)
 
 
 def _uses(s: Stage, box: Box) -> float:
-    """How many instances there are for an element of a tensor, about."""
+    """The approximate number of instances for each element of a tensor."""
     instances = math.prod(_extent(v.range) for v in s.domain.vars)
     return instances / max(1, math.prod(map(_extent, box)))
 
@@ -164,7 +166,7 @@ def by_columns(s: Stage, found: Factors, target: Box, name: str, of: str) -> tup
 
 @dataclass(frozen=True, slots=True)
 class Copied:
-    """The copy of a factor, and the statements that make it and sum up, of real numbers."""
+    """The copy of a factor, and the statements, of real numbers, that make it and compute the sum."""
 
     buffer: Buffer
     stages: tuple[Stage, ...]

@@ -1,9 +1,9 @@
-"""Expressions of complex numbers as pairs of real ones.
+"""Expressions of complex numbers as pairs of real expressions.
 
-A pair lacks the part that its form says is 0: that of a real number that became complex, and of an imaginary
-literal.  What scales is then no product of two pairs.  Arithmetic is NumPy's otherwise: products are four
-multiplications, quotients are scaled by the larger part of the divisor (Smith, 1962), absolute values do not
-overflow.
+A part that is known to be 0 by the form of the expression is absent: the imaginary part of a real number that
+became complex, the real part of an imaginary literal.  Scaling then needs no product of two pairs.  Otherwise
+arithmetic is that of NumPy: a product is four multiplications, a quotient is scaled by the larger part of the
+divisor (Smith, 1962), an absolute value does not overflow.
 """
 
 from __future__ import annotations
@@ -52,7 +52,8 @@ class Values:
     # ---- lets
 
     def bind(self, e: Expr, name: str = "c") -> Expr:
-        """A name for a value that is used more than once, unless it is one already, a literal or a read."""
+        """A name for a value that is used more than once; the value itself if it is a name, a literal or a
+        read."""
         if isinstance(e, x.Variable | x.IntImm | x.UIntImm | x.FloatImm):
             return e
         if isinstance(e, x.Call) and e.kind != "intrinsic":
@@ -81,7 +82,7 @@ class Values:
     # ---- real expressions
 
     def real(self, e: Expr) -> Expr:
-        """An expression of a real type, with reads of complex numbers as reads of their parts."""
+        """An expression of a real type, in which reads of complex numbers become reads of their parts."""
         match e:
             case x.Call(kind="intrinsic", args=(a, *_)) if a.dtype.is_complex:
                 return self._of_complex(e.name, self.pair(a), e.dtype)
@@ -219,7 +220,7 @@ class Values:
         (ar, ai), (br, bi) = a.both(part), b.both(part)
         by_real = self.bind(x.GE(_call("fabs", br), _call("fabs", bi)))
         large, small = (self.bind(x.Select(by_real, p, q)) for p, q in ((br, bi), (bi, br)))
-        none = x.EQ(large, zero)  # so that what is divided by 0 is an infinity or NaN, each part for itself
+        none = x.EQ(large, zero)  # so that a division by 0 gives an infinity or NaN in each part separately
         ratio = self.bind(x.Select(none, zero, x.Div(small, large)))
         divisor = self.bind(x.Select(none, zero, x.Add(large, x.Mul(small, ratio))))
         re = x.Select(by_real, x.Add(ar, x.Mul(ai, ratio)), x.Add(x.Mul(ar, ratio), ai))
@@ -240,7 +241,7 @@ class Values:
             case "exp":
                 re, im = self._atoms(e.args[0]).both(part)
                 radius = self.bind(_call("exp", re))
-                none = x.EQ(im, x.imm(0, part))  # no product of 0 with an infinity
+                none = x.EQ(im, x.imm(0, part))  # avoids a product of 0 with an infinity
                 turned = x.Select(none, im, x.Mul(radius, _call("sin", im)))
                 return Pair(x.Mul(radius, _call("cos", im)), turned)
             case "sqrt":
@@ -255,7 +256,7 @@ class Values:
         length = _call("hypot", halved, x.Mul(size, half))
         larger = self.bind(_call("sqrt", x.Add(halved, length)))
         rest = x.Div(size, x.Mul(two, larger))
-        # Of 0 and of an infinite imaginary part that would be NaN.
+        # For 0 and for an infinite imaginary part that would be NaN.
         infinite = x.EQ(size, x.imm(math.inf, part))
         smaller = self.bind(x.Select(infinite, size, x.Select(x.EQ(larger, zero), zero, rest)))
         right = self.bind(x.GE(re, zero))
@@ -282,7 +283,7 @@ def _mapped(p: Pair, f: Callable[[Expr], Expr]) -> Pair:
 
 def by_part(e: Expr, k: Expr, values: Values) -> Expr | None:
     """Part `k` of a complex expression whose parts are computed alike, each from the same part of what it
-    reads: sums, and what is scaled by real numbers.  None of others."""
+    reads: of sums and of products with real numbers.  None for other expressions."""
     part = e.dtype.part
     match e:
         case x.Call() if e.kind != "intrinsic":

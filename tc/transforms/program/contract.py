@@ -1,13 +1,13 @@
-"""Temporaries of one iteration: an element for each iteration of a sequential loop, though each uses its own.
+"""Array contraction: temporaries lose dimensions that only tell the iterations of a sequential loop apart.
 
     for t                                  for t
       p(t,j) = d(j) + e(t,j)       →         p(j) = d(j) + e(t,j)
       d(j) = p(t,j) * 2                      d(j) = p(j) * 2
 
-A dimension of a temporary goes where every access to it has the counter of one loop there, or the counter
-plus a number, the same everywhere, and is in that loop: an iteration then finds nothing there but what it
-stored itself (array contraction: Sarkar and Gao, "Optimization of array accesses by collective loop
-transformations", 1991).  What was larger than the caches stays in them.
+A dimension is removed if every access is inside of one loop and has the same subscript there: the loop's
+counter, or the counter plus a constant.  Each iteration then reads only elements that it has written itself
+(Sarkar and Gao, "Optimization of array accesses by collective loop transformations", 1991).  A temporary that
+was larger than the caches then fits them.
 """
 
 from __future__ import annotations
@@ -23,33 +23,33 @@ from tc.ir.simplify import linear_terms, simplify
 def contract(program: Program) -> tuple[Program, tuple[str, ...]]:
     """`program` without such dimensions, and the temporaries that lost some."""
     lost = {b.name: dims for b in program.buffers if b.role == "temporary" if (dims := _own(program, b.name))}
-    return (_without(program, lost), tuple(lost)) if lost else (program, ())
+    return (_contracted(program, lost), tuple(lost)) if lost else (program, ())
 
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """The subscripts of an access, with the values of variables that have only one."""
+    """The subscripts of an access, with variables of one value replaced by that value."""
 
     stage: Stage
     args: tuple[Expr, ...]
 
 
 def _single(s: Stage) -> dict[str, Expr]:
-    """The variables of a stage that have one value, as `t` has where the source has it on the left."""
+    """The variables of a stage that have one value, such as a counter `t` on the left of a statement."""
     return {v.name: v.range.min for v in s.domain.vars if v.kind == "pure" and constant(v.range.extent) == 1}
 
 
 def _accesses(program: Program, buffer: str) -> Iterator[_Access]:
-    held = program.func_buffers
+    buffer_of = program.func_buffers
     for s in program.stages:
         values = _single(s)
-        found = [s.args] if held[s.func] == buffer else []
-        found += [e.args for e in s.calls if held.get(e.name, e.name) == buffer]
+        found = [s.args] if buffer_of[s.func] == buffer else []
+        found += [e.args for e in s.calls if buffer_of.get(e.name, e.name) == buffer]
         yield from (_Access(s, tuple(substitute(a, values) for a in args)) for args in found)
 
 
 def _own(program: Program, buffer: str) -> frozenset[int]:
-    """The dimensions of a buffer that only tell iterations of a loop apart."""
+    """The dimensions of a buffer that only tell the iterations of a loop apart."""
     found = list(_accesses(program, buffer))
     if not found or any(_checks(a.stage) for a in found):
         return frozenset()
@@ -57,7 +57,7 @@ def _own(program: Program, buffer: str) -> frozenset[int]:
 
 
 def _checks(s: Stage) -> bool:
-    """Whether a statement may end the call with an error, which names its variables."""
+    """Whether a statement may end the call with an error that names its variables."""
     return bool(s.checked) or any(e.checked for e in s.calls)
 
 
@@ -75,8 +75,8 @@ def _tells_iterations(found: list[_Access], d: int) -> bool:
     return loops[0] is not None and all(x == loops[0] for x in loops)
 
 
-def _without(program: Program, lost: dict[str, frozenset[int]]) -> Program:
-    held = program.func_buffers
+def _contracted(program: Program, lost: dict[str, frozenset[int]]) -> Program:
+    buffer_of = program.func_buffers
 
     def kept(items: tuple[Expr, ...], buffer: str) -> tuple[Expr, ...]:
         dims = lost.get(buffer, frozenset())
@@ -89,12 +89,12 @@ def _without(program: Program, lost: dict[str, frozenset[int]]) -> Program:
     def read(e: Expr) -> Expr:
         e = rebuild(e, read)
         if isinstance(e, Call) and e.kind != "intrinsic":
-            return replace(e, args=kept(e.args, held.get(e.name, e.name)))
+            return replace(e, args=kept(e.args, buffer_of.get(e.name, e.name)))
         return e
 
     def stage(s: Stage) -> Stage:
-        args = kept(s.args, held[s.func])
-        # A variable of the left that is gone from there is no loop any more.
+        args = kept(s.args, buffer_of[s.func])
+        # A variable that only the removed subscripts contained has one value, and is no loop any more.
         gone = {v for a in s.args for v in variables(a)} - {v for a in args for v in variables(a)}
         values = {n: e for n, e in _single(s).items() if n in gone}
 

@@ -1,10 +1,12 @@
-"""Divisors that are the same for all summands: `s += a(k) / c` sums `a(k)`, and divides by `c` once.
+"""Strength reduction of divisions: `s += a(k) / c` sums `a(k)`, and divides the sum by `c` once.
 
-A division takes as long as eight or more multiply-adds, and a sum of quotients is no sum of products.  The
-language allows this as it allows to sum in another order: the result is rounded once, where each summand was
-rounded before.  A prefix, `y(d) += x(k) / (d+1) where k <= d`, is one then.
+A division takes as long as eight or more multiply-adds, and a sum of quotients cannot be computed as a sum of
+products.  The language permits this rewrite as it permits another order of a sum: the sum is rounded once by
+the division, where each term was before.  After the rewrite `y(d) += x(k) / (d+1) where k <= d` is a prefix
+reduction.
 
-A sum that conditions may leave without instances is 0, and so is its quotient only by what is no 0 or NaN.
+A sum that has no instances under its conditions is 0.  Its quotient is 0, too, only if the divisor is neither
+0 nor NaN; so under conditions the divisor must be known to be positive.
 """
 
 from __future__ import annotations
@@ -33,12 +35,15 @@ from tc.ir.program import Domain, Program, Stage, fresh
 from tc.transforms.program.reductions import loop_invariant, neutral_start
 
 _LARGEST = (1 << 31) - 1
-_LEAST = 4  # instances of a sum, for which a pass over its results pays
+_LEAST = 4  # instances of a sum, at least, for which a pass over its results pays
 
 
 def divide_after(program: Program) -> tuple[Program, tuple[str, ...]]:
-    """`program` with the divisors of sums that start from 0 behind them, where no instance of a sum changes
-    them and each sum has some instances; and the tensors whose sums these are."""
+    """`program` with divisions after the sums, and the tensors whose sums these are.
+
+    Only sums that start from 0 change, whose divisors are the same in all instances of a sum, and positive if
+    there are conditions.
+    """
     stages: list[Stage] = []
     names = {s.name for s in program.stages}
     divided: list[str] = []
@@ -62,7 +67,7 @@ def divide_after(program: Program) -> tuple[Program, tuple[str, ...]]:
 
 
 def _split(program: Program, s: Stage) -> tuple[Expr, list[Expr]] | None:
-    """What a sum adds without its divisors, and these; None if it has none that can go."""
+    """The terms of a sum without their divisors, and the divisors; None if none can be moved."""
     if s.op != "+" or s.scatters or s.loops or neutral_start(program, s) is None:
         return None
     func = program.func(s.func)
@@ -85,14 +90,14 @@ def _reduced(s: Stage) -> set[str]:
 
 
 def _is_positive(e: Expr, s: Stage) -> bool:
-    """Whether a divisor is a number of indices that is greater than 0 for all of them, and that 32 bits
+    """Whether a divisor is an expression of indices that is greater than 0 for all of them, and that 32 bits
     hold."""
     bounds = _bounds(e, s)
     return bounds is not None and bounds[0] > 0 and bounds[1] <= _LARGEST
 
 
 def _bounds(e: Expr, s: Stage) -> tuple[float, float] | None:
-    """Between which values an expression of indices and positive numbers lies; None of another one."""
+    """The range of an expression of indices and nonnegative numbers; None for other expressions."""
     match e:
         case IntImm() | FloatImm() if e.value >= 0:
             return e.value, e.value
@@ -113,7 +118,7 @@ def _bounds(e: Expr, s: Stage) -> tuple[float, float] | None:
 
 
 def _without_divisors(e: Expr, stays: Callable[[Expr], bool]) -> tuple[Expr, list[Expr]]:
-    """A product without the divisors that stay the same, and these."""
+    """A product without its invariant divisors, and these."""
     match e:
         case Div():
             a, found = _without_divisors(e.a, stays)

@@ -1,8 +1,8 @@
-"""Conditions of values that are conditions of iteration domains: `s += c ? e : 0` adds `e` where `c` holds.
+"""Conditions in values become conditions of iteration domains: `s += c ? e : 0` adds `e` where `c` holds.
 
-What adds a neutral element does nothing, so those iterations need not be.  A condition of the domain ends
-loops, tiles inside of it have none, and what is summed up is a product of two operands again, as in a matrix
-product; inside the value it stands in the innermost loop.
+An iteration that adds the neutral element changes nothing, so it can be left out.  A condition of the domain
+becomes a bound of loops, and whole tiles need no test.  The terms of the sum are products of two operands
+again, as in a matrix product.  A condition inside of the value would be tested in the innermost loop.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ _NEGATED: Mapping[type, type[Compare]] = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE
 
 
 def restrict(program: Program) -> Program:
-    """`program` with the conditions of reductions, as far as they are affine in iteration variables of known
-    ranges, in their domains."""
+    """`program` with the conditions of reductions moved into their domains, as far as they are affine in
+    iteration variables of known ranges."""
     for s in program.stages:
         if s.op is None:
             continue
@@ -70,13 +70,14 @@ def restrict(program: Program) -> Program:
 
 
 def _restricted(s: Stage, nothing: Expr) -> Stage:
-    """A stage that combines no `nothing`, its neutral element, where a condition says that it would."""
+    """A stage that leaves out the instances that would combine `nothing`, its neutral element, under a
+    condition of its value."""
     names = _intervals(s.domain)
     value, conditions = s.value, list[Expr]()
     while (found := _guarded(value, nothing)) is not None:
         condition, value = found
         if any(isinstance(e, Call) and e.checked for e in walk(condition)):
-            return s  # it may end the call with an error where the rest of the condition does not hold
+            return s  # a failed check would end the call, even where the rest of the condition is false
         rest: Expr | None = None
         for c in _conjuncts(condition):
             index = _affine_condition(c, names)
@@ -94,8 +95,8 @@ def _restricted(s: Stage, nothing: Expr) -> Stage:
 
 
 def in_exact_integers(value: Expr, domain: Domain) -> Expr:
-    """A value with its conditions in exact integers, as far as they are affine in variables of known ranges:
-    simpler ones, that mean the same."""
+    """A value with conditions in exact integers, as far as they are affine in variables of known ranges:
+    equivalent conditions that are simpler."""
     names = _intervals(domain)
 
     def of(e: Expr) -> Expr:
@@ -112,15 +113,15 @@ def in_exact_integers(value: Expr, domain: Domain) -> Expr:
 
 
 def needed(conditions: Iterable[Expr], domain: Domain) -> tuple[Expr, ...]:
-    """The conditions of a domain without those that hold for all of its points, and without terms that both
-    sides have."""
+    """The conditions of a domain without those that hold at all of its points, and without terms that are on
+    both sides."""
     names = _intervals(domain)
     shortened = dict.fromkeys(map(_shortened, conditions))
     return tuple(c for c in shortened if _truth(c, names) is not True)
 
 
 def _shortened(e: Expr) -> Expr:
-    """A comparison without terms that both sides have."""
+    """A comparison without terms that are on both sides."""
     if not isinstance(e, LT | LE | GT | GE | EQ | NE) or e.a.dtype != INDEX:
         return e
     difference = simplify(Sub(e.a, e.b), exact=True)
@@ -135,7 +136,8 @@ def _intervals(domain: Domain) -> Mapping[str, Interval]:
 
 
 def _truth(e: Expr, names: Mapping[str, Interval]) -> bool | None:
-    """Whether a comparison holds for all variables, or for none; None if that depends, or is not known."""
+    """True if a comparison holds for all values of the variables, False if for none; None if it depends on
+    them, or is not known."""
     if not isinstance(e, LT | LE | GT | GE | EQ | NE) or not (is_index(e.a, names) and is_index(e.b, names)):
         return True if e == TRUE else None
     a, b = interval(e.a, names), interval(e.b, names)
@@ -143,8 +145,8 @@ def _truth(e: Expr, names: Mapping[str, Interval]) -> bool | None:
 
 
 def _in_order(domain: Domain, value: Expr) -> tuple[IterVar, ...]:
-    """The variables of a domain, those of the reduction in the order in which the value names them: what only
-    conditions name first is as it would be if they stood behind the value, as ranges do."""
+    """The variables of a domain, those of the reduction in the order in which the value names them; variables
+    that only conditions name come last."""
     named = [e.name for e in walk(value) if isinstance(e, Variable)]
     place = {n: i for i, n in reversed(list(enumerate(named)))}
     pure = [v for v in domain.vars if v.kind != "reduction"]
@@ -153,7 +155,8 @@ def _in_order(domain: Domain, value: Expr) -> tuple[IterVar, ...]:
 
 
 def _guarded(e: Expr, nothing: Expr) -> tuple[Expr, Expr] | None:
-    """A condition and what is combined where it holds, if nothing is where it does not."""
+    """A condition, and the value that is combined where it holds, if nothing is combined where it does
+    not."""
     match e:
         case Cast():
             inner = _guarded(e.value, nothing)
@@ -161,7 +164,7 @@ def _guarded(e: Expr, nothing: Expr) -> tuple[Expr, Expr] | None:
         case IfThenElse():
             condition, then, other = e.condition, e.then_value, e.else_value
         case Select() if is_pure(e.true_value) and is_pure(e.false_value):
-            # Else both are read whatever the condition, and a checked subscript may end the call.
+            # Otherwise both sides are evaluated, and a failed check in one of them ends the call.
             condition, then, other = e.condition, e.true_value, e.false_value
         case _:
             return None
@@ -172,7 +175,7 @@ def _guarded(e: Expr, nothing: Expr) -> tuple[Expr, Expr] | None:
 
 
 def _conjuncts(e: Expr) -> list[Expr]:
-    """Conditions that hold together where `e` does, without negations but of what is no comparison."""
+    """The conditions whose conjunction is `e`, with negations applied to comparisons."""
     match e:
         case And():
             return [*_conjuncts(e.a), *_conjuncts(e.b)]
@@ -187,8 +190,8 @@ def _conjuncts(e: Expr) -> list[Expr]:
 
 
 def _affine_condition(e: Expr, names: Mapping[str, Interval]) -> Expr | None:
-    """A comparison in exact integers, if it is affine and cannot wrap around; but `!=`, whose points are no
-    one piece."""
+    """A comparison in exact integers, if it is affine and cannot wrap around; not `!=`, whose points are not
+    convex."""
     match e:
         case UIntImm():
             return e if e == TRUE else None
@@ -200,7 +203,7 @@ def _affine_condition(e: Expr, names: Mapping[str, Interval]) -> Expr | None:
 
 
 def _quasi_affine(e: Expr, names: Mapping[str, Interval]) -> Expr | None:
-    """An affine expression in exact integers, or its quotient or remainder by a positive number."""
+    """An affine expression in exact integers, or a quotient or remainder of one by a positive constant."""
     if isinstance(e, FloorDiv | FloorMod) and isinstance(e.b, IntImm) and e.b.value > 0:
         a = _affine(e.a, names)
         return None if a is None else type(e)(a, IntImm(e.b.value))
@@ -208,7 +211,7 @@ def _quasi_affine(e: Expr, names: Mapping[str, Interval]) -> Expr | None:
 
 
 def _affine(e: Expr, names: Mapping[str, Interval]) -> Expr | None:
-    """The same in exact integers, where the type of no part of it is too narrow."""
+    """An affine expression in exact integers, if none of its parts can wrap around."""
     match e:
         case IntImm() | UIntImm():
             return IntImm(int(e.value))

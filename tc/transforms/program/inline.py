@@ -1,6 +1,6 @@
-"""Temporaries computed where they are read, again for each read: Halide's default, `compute_inline`.
+"""Inlining of temporaries: each is computed again at each read (Halide's default, `compute_inline`).
 
-A stencil's temporary is read at neighbouring points, so that no fusion keeps it in registers, and one that is
+The temporary of a stencil is read at neighbouring points, so fusion cannot keep it in registers.  One that is
 larger than the caches costs more to write and to read back than to compute a few times.
 """
 
@@ -17,7 +17,8 @@ from tc.ir.simplify import simplify
 
 @dataclass(frozen=True, slots=True)
 class Inlined:
-    """A stage that defines a temporary at every point alone, and the reads of each stage that has some."""
+    """A stage that alone defines a temporary, at every point, and the reads of it in each stage that has
+    some."""
 
     producer: Stage
     readers: tuple[tuple[Stage, tuple[Call, ...]], ...]
@@ -29,8 +30,8 @@ class Inlined:
 
     @property
     def values(self) -> tuple[int, int] | None:
-        """How many values are computed now, and how many where each is computed for each read; None where
-        that depends on sizes."""
+        """How many values are computed now, and how many if each read computes its own; None where that
+        depends on sizes."""
         own = _points(self.producer)
         each = [(_points(s), len({c.args for c in calls})) for s, calls in self.readers]
         if own is None or any(n is None for n, _ in each):
@@ -39,10 +40,10 @@ class Inlined:
 
 
 def inline(program: Program, worth: Callable[[Program, Inlined], bool]) -> tuple[Program, tuple[str, ...]]:
-    """The program without the temporaries that are `worth` it, and their names."""
+    """The program without the temporaries that are `worth` inlining, and the names of these."""
     gone: list[str] = []
     changed = True
-    while changed:  # what was read at one point may be read at several once its reader is gone
+    while changed:  # a temporary read at one point may be read at several after its reader is inlined
         changed = False
         for func in program.funcs:
             found = _candidate(program, func.name)
@@ -109,7 +110,7 @@ def _data(c: Call) -> bool:
 
 
 def _rewritten(program: Program, name: str, first: Stage, last: Stage) -> bool:
-    """Whether what `first` reads of a Func's memory may be something else when `last` runs."""
+    """Whether the elements that `first` reads of a Func's memory may have changed when `last` runs."""
     buffer = program.func(name).buffer
     start, end = program.stages.index(first), program.stages.index(last)
     return any(program.func(s.func).buffer == buffer for s in program.stages[start : end + 1])
@@ -129,7 +130,7 @@ def _inlined(program: Program, found: Inlined) -> Program:
             return value(e)
         return rebuild(e, visit)
 
-    # The simplifier would take products apart; only the subscripts have become longer.
+    # Only the subscripts are simplified: the simplifier would expand products in the values.
     changed = {
         s.name: replace(s, value=_subscripts(visit(s.value)), text=f"{s.text} with {producer.text}")
         for s, _ in found.readers
@@ -144,7 +145,7 @@ def _inlined(program: Program, found: Inlined) -> Program:
 
 
 def _subscripts(e: Expr) -> Expr:
-    """The expression with simple subscripts."""
+    """The expression with simplified subscripts."""
     if isinstance(e, Call) and e.kind != "intrinsic":
         return replace(e, args=tuple(simplify(a, exact=True) for a in e.args))
     return rebuild(e, _subscripts)

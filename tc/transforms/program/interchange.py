@@ -1,8 +1,7 @@
-"""Loops of reductions in the order in which what they read lies in memory.
+"""Loop interchange: the loops of a reduction get the order in which its operands lie in memory.
 
-The loops of a sum stand in the order in which the program names their variables, which is the order in which
-its author thought of them.  They may be permuted: no order of a reduction is promised, but that it is always
-the same.
+By default they have the order in which the program first names their variables.  They may be permuted: the
+language promises no particular order of a reduction, only that it is the same in every run.
 """
 
 from __future__ import annotations
@@ -17,9 +16,12 @@ from tc.ir.simplify import linear_terms
 
 
 def interchange(program: Program, typical: Mapping[str, int]) -> Program:
-    """The program with the loops of each reduction in an order in which no array is read in longer steps by
-    an inner loop than by an outer one; where there is none, or conditions depend on them, as they are.  Where
-    sizes are dynamic, it is judged at their `typical` values."""
+    """The program with the loops of each reduction ordered so that no inner loop has a larger stride in an
+    array than an outer loop.
+
+    Reductions for which there is no such order, or with conditions, stay as they are.  The decision is made
+    at `typical` values of dynamic sizes.
+    """
     for stage in program.stages:
         other = _ordered(program, stage, typical)
         if other is not stage:
@@ -39,7 +41,7 @@ def _ordered(program: Program, stage: Stage, typical: Mapping[str, int]) -> Stag
     steps = [_steps(_box(program, e), e, typical) for e in reads]
 
     def before(a: IterVar, b: IterVar) -> bool:
-        """Whether some array is read in longer steps by `a` than by `b`."""
+        """Whether `a` has a larger stride than `b` in some array."""
         return any(s.get(a.name, 0) > s.get(b.name, 0) > 0 for s in steps)
 
     out: list[IterVar] = []
@@ -59,7 +61,7 @@ def _box(program: Program, read: Call) -> Box:
 
 
 def _steps(box: Box, read: Call, typical: Mapping[str, int]) -> Mapping[str, int]:
-    """Elements between neighbours along each variable of the subscripts that are sums of variables."""
+    """The stride of each variable, in elements, in the subscripts that are sums of variables."""
     out: dict[str, int] = {}
     step = 1
     for r, a in zip(reversed(box), reversed(read.args), strict=True):

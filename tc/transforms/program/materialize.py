@@ -1,13 +1,13 @@
-"""Operands computed once: a part of a value that fewer loops move than its statement has.
+"""Materialization of operands: a part of a value that depends on fewer loops than its statement has is
+computed once (Halide's `compute_root`, the opposite of `tc.transforms.program.inline`).
 
 `O(n,f,y,x) +=! (inside(y+ky, x+kx) ? I(n,c,y+ky-1,x+kx-1) : 0) * K(f,c,ky,kx)` chooses the same element, or
-the same zero, for every `f` and for every `y` and `ky` with the same sum.  As a temporary over `n`, `c`,
-`y+ky` and `x+kx` it is computed once, and the reduction reads plain arrays.  It is what one does by hand in
-Halide with a Func of its own, and the opposite of `tc.transforms.program.inline`.
+the same zero, for every `f`, and for all `y` and `ky` with the same sum.  As a temporary over `n`, `c`,
+`y+ky` and `x+kx` it is computed once, and the reduction reads plain arrays.
 
-`y(n,c) = (x(n,c) - m(c)) * rsqrt(v(c) + eps)` takes the root of the same variance for every `n`.  What a row
-has in common, as `m(n)` of a soft-max by rows, is computed once in loops as they are; what a column has in
-common, they compute in every row.
+`y(n,c) = (x(n,c) - m(c)) * rsqrt(v(c) + eps)` takes the root of the same variance for every `n`.  A value
+that depends on the row only, such as `m(n)` of a soft-max by rows, is computed once for each row in any case;
+a value that depends on the column only would be computed again in every row.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ Form = tuple[tuple[str, int], ...]  # a sum of variables with factors, in the or
 
 @dataclass(frozen=True, slots=True)
 class Operand:
-    """A part of the value of a stage, and the coordinates that it is a function of, each a variable of the
-    stage's domain or a sum of several.
+    """A part of the value of a stage, as a function of coordinates: variables of the stage's domain, or sums
+    of several.
 
-    `points` is how many values it has, `instances` how often it is computed in the stage.
+    It has `points` values, and the stage computes it `instances` times.
     """
 
     stage: Stage
@@ -66,8 +66,8 @@ class Operand:
 def materialize(
     program: Program, worth: Callable[[Program, Operand], bool], typical: Mapping[str, int]
 ) -> tuple[Program, tuple[str, ...]]:
-    """The program with temporaries for the operands that are `worth` it, and their names.  Where sizes are
-    dynamic, it is judged at their `typical` values."""
+    """The program with temporaries for the operands that are `worth` it, and their names.  The decision is
+    made at `typical` values of dynamic sizes."""
     names: list[str] = []
     pending = list(program.stages)
     while pending:
@@ -75,45 +75,50 @@ def materialize(
         if stage.init or not (stage.op or stage.args):
             continue
         chosen: dict[Expr, Operand] = {}
-        _choose(program, stage, stage.value, worth, typical, chosen)
+        _Choice(program, stage, worth, typical, chosen).visit(stage.value)
         if chosen:
             program, made, reader = _materialized(program, stage, list(chosen.values()))
             names += (s.func for s in made)
-            again = [reader] if isinstance(stage.value, Let) else []  # what uses the name of an operand
-            pending = [*made, *again, *pending]  # a part of an operand may have fewer points yet
+            again = [reader] if isinstance(stage.value, Let) else []  # values that use the name of an operand
+            pending = [*made, *again, *pending]  # a part of an operand may have still fewer points
     return program, tuple(names)
 
 
-def _choose(
-    program: Program,
-    stage: Stage,
-    e: Expr,
-    worth: Callable[[Program, Operand], bool],
-    typical: Mapping[str, int],
-    chosen: dict[Expr, Operand],
-    named: frozenset[str] = frozenset(),
-) -> None:
-    """The largest parts of a value that are worth it, of those that are computed whatever data say and in
-    which no `named` values are.  What a `Let` names is always computed."""
-    if isinstance(e, Call) and e.kind != "intrinsic":
-        return
-    if isinstance(e, Let):
-        _choose(program, stage, e.value, worth, typical, chosen, named)
-        _choose(program, stage, e.body, worth, typical, chosen, named | {e.name})
-        return
-    free = not named or variables(e).isdisjoint(named)
-    found = _operand(program, stage, e, typical) if free else None
-    if found is not None and worth(program, found):
-        chosen[_anywhere(found.value)] = found
-    elif not isinstance(e, IfThenElse):
-        for part in children(e):
-            _choose(program, stage, part, worth, typical, chosen, named)
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """The choice of operands in a stage: `chosen` collects them by their values."""
+
+    program: Program
+    stage: Stage
+    worth: Callable[[Program, Operand], bool]
+    typical: Mapping[str, int]
+    chosen: dict[Expr, Operand]
+
+    def visit(self, e: Expr, named: frozenset[str] = frozenset()) -> None:
+        """Choose the largest parts of a value that are worth it, among those that are evaluated
+        unconditionally and contain none of the `named` values.  The value of a `Let` is always evaluated."""
+        if isinstance(e, Call) and e.kind != "intrinsic":
+            return
+        if isinstance(e, Let):
+            self.visit(e.value, named)
+            self.visit(e.body, named | {e.name})
+            return
+        free = not named or variables(e).isdisjoint(named)
+        found = _operand(self.program, self.stage, e, self.typical) if free else None
+        if found is not None and self.worth(self.program, found):
+            self.chosen[_anywhere(found.value)] = found
+        elif not isinstance(e, IfThenElse):
+            for part in children(e):
+                self.visit(part, named)
 
 
 def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]) -> Operand | None:
-    """A part of a value as an operand; None of what is read as it is or only becomes a wider integer (which
-    products of integers take as it is), what reads the results, what data address, what fewer points need
-    than it would have, and what takes more memory than the caller's arrays."""
+    """A part of a value as an operand; None if it must or should not be stored.
+
+    These are not stored: a plain read, or one that only becomes a wider integer (products of integers take it
+    directly); a value that reads the results, or is addressed by data; a value with no fewer points than
+    instances; one that takes more memory than the caller's arrays; and any value of a stage with conditions.
+    """
     while isinstance(e, Cast) and e.dtype.is_int and e.value.dtype.is_int:
         e = e.value
     if isinstance(e, Call | Variable) and not (isinstance(e, Call) and e.kind == "intrinsic"):
@@ -121,15 +126,15 @@ def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]
     names = variables(e) & set(stage.domain.names)
     if not names or e.dtype.is_bool or not _exact(e) or not _movable(program, stage, e):
         return None
-    if stage.domain.conditions:  # which may leave no point, and with them nothing that must be there
+    if stage.domain.conditions:  # if these exclude all points, the operands need not exist
         return None
     coordinates = _coordinates(stage, e)
     if stage.op is None and names.isdisjoint(variables(stage.args[-1])):
-        return None  # all of a row has it
+        return None  # a value of the whole row
     ranges = {v.name: v.range for v in stage.domain.vars}
     alone = {form[0][0] for form in coordinates if len(form) == 1}
     for name, r in ranges.items():
-        # Of a loop of dynamic length there may be no iteration.
+        # A loop of dynamic length may have no iterations.
         if not isinstance(r.extent, IntImm) and name not in alone:
             return None
     extents = {n: max(0, evaluate(r.extent, typical)) for n, r in ranges.items()}
@@ -163,17 +168,17 @@ def _movable(program: Program, stage: Stage, e: Expr) -> bool:
 
 
 def _anywhere(e: Expr) -> Expr:
-    """A value without the numbers of its accesses, to compare it with others."""
+    """A value without the numbers of its accesses, for comparisons with others."""
     e = replace(e, site=-1) if isinstance(e, Call) else e
     return rebuild(e, _anywhere)
 
 
-# Coordinates: sums of variables by which alone these variables enter a value.
+# Coordinates: sums of variables, if these variables enter a value in no other way.
 
 
 def _coordinates(stage: Stage, e: Expr) -> tuple[Form, ...]:
-    """What a value is a function of, in the order in which it is read: sums of variables that enter in no
-    other way, else variables."""
+    """The coordinates of a value, in the order in which it is read: sums of variables that enter it in no
+    other way, otherwise variables."""
     names, e = stage.domain.names, _sided(stage, e)
     arguments = (a for x in walk(e) if isinstance(x, Call) and x.kind != "intrinsic" for a in x.args)
     found = tuple(dict.fromkeys(_form(t, names) for a in (*arguments, e) for t in _sums(a, names)))
@@ -186,7 +191,7 @@ def _coordinates(stage: Stage, e: Expr) -> tuple[Form, ...]:
 
 
 def _sums(e: Expr, names: Sequence[str]) -> Iterator[Mapping[str, int]]:
-    """The factors of variables in the largest sums of integers that a value has."""
+    """The factors of variables in the largest sums of integers in a value."""
     terms = _terms(e, names)
     if terms is None:
         for c in children(e):
@@ -196,8 +201,8 @@ def _sums(e: Expr, names: Sequence[str]) -> Iterator[Mapping[str, int]]:
 
 
 def _terms(e: Expr, names: Sequence[str]) -> dict[str, int] | None:
-    """A sum of integers as factors of variables; in a narrow type it wraps, with or without the variables put
-    together first."""
+    """A sum of integers as factors of variables; in a narrow type it wraps around in the same way if
+    variables are combined first."""
     if not e.dtype.is_int or not e.dtype.is_signed:
         return None
     match e:
@@ -220,8 +225,8 @@ def _terms(e: Expr, names: Sequence[str]) -> dict[str, int] | None:
 
 
 def _sided(stage: Stage, e: Expr) -> Expr:
-    """A value with the variables of each comparison of integers on one side, so that `y >= ky` depends on
-    `y - ky`, where nothing in it can be as large as to wrap."""
+    """A value in which each comparison of integers has its variables on one side, so that `y >= ky` depends
+    on `y - ky`, where nothing in it is large enough to wrap around."""
     names = stage.domain.names
     most = {v.name: n for v in stage.domain.vars if (n := _most(v.range)) is not None}
     nothing: dict[str, Expr] = dict.fromkeys(names, ZERO)
@@ -243,20 +248,20 @@ def _sided(stage: Stage, e: Expr) -> Expr:
 
 
 def _most(r: Range) -> int | None:
-    """The most that an index may be, or its negative; None where that depends on sizes."""
+    """An upper bound of an index and of its negative; None where that depends on sizes."""
     if not isinstance(r.min, IntImm) or not isinstance(r.extent, IntImm):
         return None
     return max(abs(r.min.value), abs(r.min.value + r.extent.value))
 
 
 def _form(terms: Mapping[str, int], names: Sequence[str]) -> Form:
-    """The sum of which a sum is a multiple."""
+    """The primitive sum of which a sum is a multiple."""
     unit = math.gcd(*terms.values()) * (1 if terms[min(terms, key=names.index)] > 0 else -1)
     return tuple((n, terms[n] // unit) for n in names if n in terms)
 
 
 def _dense(form: Form, extents: Mapping[str, int]) -> bool:
-    """Whether a sum takes all values from its least to its greatest."""
+    """Whether a sum takes all values between its least and its greatest."""
     reach = 0
     for factor, extent in sorted((abs(c), extents[n]) for n, c in form):
         if factor > reach + 1:
@@ -265,13 +270,13 @@ def _dense(form: Form, extents: Mapping[str, int]) -> bool:
     return True
 
 
-# Writing it down.
+# The new program.
 
 
 def _materialized(
     program: Program, stage: Stage, operands: Sequence[Operand]
 ) -> tuple[Program, Sequence[Stage], Stage]:
-    """The program with stages for these operands, these stages, and the one that reads them."""
+    """The program with stages for the operands of one stage, and that stage reading them."""
     reads: dict[Expr, Expr] = {}
     stages: list[Stage] = []
     for o in operands:
@@ -306,7 +311,7 @@ def _materialized(
 
 
 def _without_names(e: Expr, funcs: Collection[str]) -> Expr:
-    """A value in which reads of these stand for their names."""
+    """A value in which reads of these Funcs replace their names."""
     if not isinstance(e, Let):
         return e
     body = _without_names(e.body, funcs)
@@ -316,7 +321,7 @@ def _without_names(e: Expr, funcs: Collection[str]) -> Expr:
 
 
 def _domain(program: Program, stage: Stage, coordinates: Sequence[Form]) -> Domain:
-    """A loop over the values of each coordinate."""
+    """The domain of a temporary: a loop over the values of each coordinate."""
     ranges = {v.name: v.range for v in stage.domain.vars}
     taken = {*stage.domain.names, *program.sizes, *(s.name for s in program.scalars)}
     out: list[IterVar] = []
@@ -347,11 +352,12 @@ def _sum(form: Form) -> Expr:
 
 
 def _moved(e: Expr, coordinates: Sequence[Form], names: Sequence[str], old: Sequence[str]) -> Expr:
-    """A value of the coordinates: sums of variables that are one become their variable."""
+    """A value in terms of the coordinates: each sum of variables that is a coordinate becomes its
+    variable."""
     sums: dict[Form, str] = {f: n for f, n in zip(coordinates, names, strict=True) if len(f) > 1}
     nothing: dict[str, Expr] = dict.fromkeys(old, ZERO)
     used = {n for f in coordinates for n, _ in f}
-    cancelled: dict[str, Expr] = {n: ZERO for n in old if n not in used}  # as `j` of `i + j - j` is
+    cancelled: dict[str, Expr] = {n: ZERO for n in old if n not in used}  # such as `j` in `i + j - j`
 
     def visit(x: Expr) -> Expr:
         terms = _terms(x, old)
@@ -371,4 +377,6 @@ def _moved(e: Expr, coordinates: Sequence[Form], names: Sequence[str], old: Sequ
     found = visit(e)
     if variables(found).isdisjoint(cancelled):
         return found
-    return simplify(substitute(found, cancelled))  # so that what is never chosen is not thought to be read
+    return simplify(
+        substitute(found, cancelled)
+    )  # so that a side that is never chosen does not count as read

@@ -1,4 +1,4 @@
-"""Reductions over residues, `y(h) += e where (h - i) % s == 0`, as one reduction for each residue.
+"""Polyphase decomposition: `y(h) += e where (h - i) % s == 0` becomes one reduction for each residue.
 
 Transposed convolutions with stride s have this form, and gradients of convolutions with stride s to their
 inputs.  With i = s*q + p, and h = s*g + p, each of the s phases
@@ -6,9 +6,9 @@ inputs.  With i = s*q + p, and h = s*g + p, each of the s phases
     t(p,g) op= e    over q, without a remainder
     y(h)    = t(h % s, h / s)
 
-is an ordinary reduction over a part of the window, and does an s-th of the work.  (The decomposition is that
-of polyphase filters: Bellanger, Bonnerot and Coudreuse, "Digital filtering by polyphase network", 1976.)
-Phases whose windows have the same length are one statement.
+is an ordinary reduction over a part of the window, and does an s-th of the work (Bellanger, Bonnerot and
+Coudreuse, "Digital filtering by polyphase network", 1976).  Phases whose windows have the same length share a
+statement.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ from tc.ir.simplify import linear_terms, simplify
 from tc.transforms.program import guards
 from tc.transforms.program.reductions import covers, neutral_start, reads_others
 
-_MOST = 8  # statements that one becomes, beyond which code grows more than it gains
+_MOST = 8  # statements for one reduction, at most; more would only make the code longer
 
 
 def split_phases(program: Program, constant: bool = False) -> tuple[Program, tuple[str, ...]]:
-    """`program` with such reductions in phases, and the tensors that they define.  Windows and steps must be
-    numbers; with `constant` all ranges."""
+    """`program` with such reductions split into phases, and the tensors that these define.  Windows and
+    strides must be constants, and with `constant` all ranges."""
     names: list[str] = []
     for stage in program.stages:
         found = _phases(program, stage)
@@ -80,7 +80,7 @@ class Phase:
 
     @property
     def groups(self) -> tuple[Group, ...]:
-        """The phases, by the points of their windows."""
+        """The phases, grouped by the lengths of their windows."""
         extent = constant(self.window.range.extent)
         assert isinstance(extent, int)
         length, more = divmod(extent, self.step)
@@ -89,12 +89,12 @@ class Phase:
 
     @property
     def spread(self) -> tuple[int, int]:
-        """The least and the greatest that the number of a phase adds to a result."""
+        """The least and the greatest offset that a phase adds to a result."""
         last = self.slope * (self.step - 1)
         return min(0, last), max(0, last)
 
     def places(self) -> Range:
-        """Where the results of a phase are, those of all phases."""
+        """The range of places of results in a phase, for all phases together."""
         first = self.result.range.min
         last = Sub(self.result.range.end, IntImm(1))
         low = Sub(first, IntImm(self.origin + self.spread[1] - self.step + 1))
@@ -109,7 +109,7 @@ class Phase:
         return simplify(Add(moved, IntImm(self.origin)), exact=True)
 
     def limits(self, at: Expr, places: Range) -> Iterator[Expr]:
-        """The conditions under which a place of a phase is one of the results, where not all are."""
+        """The conditions under which a place of a phase is one of the results, if some are not."""
         low, high = (IntImm(self.origin + x) for x in self.spread)
         first, last = (Mul(IntImm(self.step), e) for e in (places.min, Sub(places.end, IntImm(1))))
         room = constant(simplify(Sub(Add(low, first), self.result.range.min), exact=True))
@@ -140,7 +140,7 @@ def _centred(residue: int, step: int) -> int:
 
 
 def _phases(program: Program, stage: Stage) -> list[Phase]:
-    """The residues of a stage, one for each of its conditions that is one; none if there is another kind."""
+    """The residues of a stage, one for each of its conditions; none if one of them has another form."""
     if stage.op is None or stage.scatters or stage.loops or not stage.domain.conditions:
         return []
     func = program.func(stage.func)
@@ -148,7 +148,7 @@ def _phases(program: Program, stage: Stage) -> list[Phase]:
     if func.dtype != t or not reads_others(program, stage, stage.value):
         return []
     if stage.op == "+" and t.is_float and not _replaces(program, stage):
-        return []  # to add 0 to -0 changes it
+        return []  # adding 0 to -0 would change it
     residues = [c for c in stage.domain.conditions if isinstance(c, EQ) and isinstance(c.a, FloorMod)]
     found = [_phase(stage, c) for c in residues]
     taken = [p for p in found if p is not None]
@@ -159,13 +159,13 @@ def _phases(program: Program, stage: Stage) -> list[Phase]:
 
 
 def _replaces(program: Program, stage: Stage) -> bool:
-    """Whether the results of the phases are all that a tensor has, and what sets it before is of no use."""
+    """Whether the phases define all elements of a tensor, so that its initial values are not needed."""
     start = neutral_start(program, stage)
     return start is not None and covers(start, stage)
 
 
 def _phase(stage: Stage, condition: EQ) -> Phase | None:
-    """A residue of one variable of the reduction and one of the results, whose step is 1."""
+    """A condition that ties one variable of the reduction to one of the results, whose step is 1."""
     assert isinstance(condition.a, FloorMod)
     step, rest = constant(condition.a.b), constant(condition.b)
     if not isinstance(step, int) or step < 2 or not isinstance(rest, int):
@@ -207,7 +207,7 @@ class _Splitter:
         for p in phases:
             self.numbers.append(fresh(f"{p.window.name}_phase", names))
             names.add(self.numbers[-1])
-        # What variables of the stage are of those of a phase; the places of results there.
+        # The stage's variables in terms of those of a phase; the places of results there.
         self.at: dict[str, Expr] = {}
         self.places: dict[str, IterVar] = {}
         for number, p in zip(self.numbers, phases, strict=True):

@@ -1,7 +1,7 @@
-"""What is a prefix reduction: `y(d) op= e(k) where k <= d`, or over a suffix, with any affine bound.
+"""Recognition of prefix reductions: `y(d) op= e(k) where k <= d`, or over a suffix, with any affine bound.
 
-The values do not depend on the variables of the bound, so results share them: that of a longer prefix has all
-that a shorter one has.
+The combined values do not depend on the variables of the bound, so results share them: a longer prefix
+contains all values of a shorter one.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tc.transforms.program.reductions import reads_others
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """A reduction over the points of `var` up to `bound` inclusive, or from it on (`suffix`).
+    """A reduction over the points of `var` up to `bound` inclusive, or from `bound` on (`suffix`).
 
-    `along` are the pure variables of the bound, `inner` the other variables of the reduction.  Conditions are
-    of what is combined (`of_values`) or of the results (`of_results`).
+    `along` are the pure variables of the bound, `inner` the other variables of the reduction.  The conditions
+    `of_values` restrict the combined values, those `of_results` the results.
     """
 
     var: IterVar
@@ -32,14 +32,14 @@ class Prefix:
 
     @property
     def offset(self) -> int | None:
-        """How far the bound is beyond its only variable; None if it is another form."""
+        """The constant by which the bound exceeds its only variable; None if it has another form."""
         terms, offset = linear_terms(self.bound)
         only = len(self.along) == 1 and terms == {Variable(next(iter(self.along))): 1}
         return offset if only else None
 
 
 def prefix_of(program: Program, stage: Stage) -> Prefix | None:
-    """The prefix reduction that a stage is; None if it is another reduction, or none."""
+    """A stage as a prefix reduction; None if it is none."""
     if stage.op is None or stage.scatters or not stage.domain.conditions:
         return None
     if not reads_others(program, stage, stage.value):
@@ -71,8 +71,8 @@ def _along(stage: Stage, var: IterVar) -> Prefix | None:
 
 
 def _solved(condition: Expr, name: str) -> tuple[Expr, bool] | None:
-    """The last point of a variable where a condition holds, or the first one (true); None if neither is
-    affine."""
+    """The last point of a variable at which a condition holds, or the first one (true); None if the condition
+    is not affine in the variable."""
     match condition:
         case LE() | LT():
             difference = Sub(condition.a, condition.b)

@@ -3,12 +3,12 @@
 With chunks of w points, and x/w rounded down,
 
     sums(b)   op= e(w*b + q)                            the values of each chunk
-    before(b) op= sums(c) where c < b                   a prefix again, w times shorter
+    before(b) op= sums(c) where c < b                   a prefix reduction again, w times shorter
     y(d)        = before(d/w)
-    y(d)      op= e(w*(d/w) + q) where q <= d%w         what is left, at most a chunk
+    y(d)      op= e(w*(d/w) + q) where q <= d%w         the rest, at most one chunk
 
 The chunks are ordinary parallel loops (the scheme of Blelloch, "Prefix sums and their applications", 1990,
-with wide levels).  Results are those of the sum in another order, as of any reduction.
+with wide levels).  As in any reduction, the order in which values are combined may change.
 """
 
 from __future__ import annotations
@@ -44,15 +44,18 @@ from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, 
 from tc.ir.simplify import simplify
 from tc.transforms.program.prefix_forms import Prefix, prefix_of
 
-_CHUNKS = 2  # of a prefix, below which its own sums take no longer
+_CHUNKS = 2  # points of a prefix, below which direct sums are as fast
 
 
 def in_chunks(
     program: Program, width: Callable[[DType], int], typical: Mapping[str, int], constant: bool = False
 ) -> tuple[Program, tuple[str, ...]]:
     """`program` with its long prefix reductions in chunks of `width` points for values of a type, and the
-    tensors that they define.  What is long is decided at `typical` values of dynamic sizes.  With `constant`
-    only those for which temporaries have a constant size."""
+    tensors that they define.
+
+    Lengths are judged at `typical` values of dynamic sizes.  With `constant` only those reductions change
+    whose temporaries have a constant size.
+    """
     names: list[str] = []
     buffers = {b.name for b in program.buffers}
     while True:
@@ -86,7 +89,7 @@ def is_long(
 
 @dataclass(frozen=True, slots=True)
 class _Tensor:
-    """A new temporary, as a function of the points along the reduction: of a chunk, or of a value."""
+    """A new temporary, as a function of the points along the reduction: of the chunks, or of the values."""
 
     name: str
     dtype: DType
@@ -99,7 +102,7 @@ class _Tensor:
 
 
 class _Rewriter:
-    """One stage in other stages."""
+    """Rewrites one stage to several."""
 
     def __init__(self, program: Program, stage: Stage, prefix: Prefix, width: int) -> None:
         self.source = program
@@ -115,7 +118,7 @@ class _Rewriter:
         self.stage_names = {s.name for s in program.stages}
         self.variables = set(stage.domain.names) | set(program.sizes)
         of_values = variables(stage.value).union(*map(variables, prefix.of_values))
-        # The dimensions of temporaries, in the order of the result's; one stands for those of the bound.
+        # The dimensions of temporaries, in the order of the result's; the variables of the bound become one.
         order = [v for a in stage.args for v in variables(a)]
         pure = {v.name: v for v in stage.domain.vars if v.kind == "pure"}
         kept = [v for v in order if v in of_values and v not in prefix.along]
@@ -164,7 +167,8 @@ class _Rewriter:
     # ---- the values
 
     def values(self) -> Callable[[Expr], Expr]:
-        """What is combined, as a function of the point: a read is read again, all else is computed once."""
+        """The combined values as a function of the point: a read is repeated, any other value gets a
+        temporary."""
         p, s = self.prefix, self.stage
         value = s.value
         inner = value.value if isinstance(value, Cast) else value
@@ -192,7 +196,7 @@ class _Rewriter:
         before = before[: len(before) - len(start)]
         values = self.values()
         if self.aligned():
-            # The results start from what is before their chunk, in place of nothing.
+            # The results start from the values before their chunk, not from the neutral element.
             anew = bool(start) and not self.prefix.of_results
             self.chunks(values, anew)
             start = () if anew else start
@@ -208,7 +212,7 @@ class _Rewriter:
         )
 
     def aligned(self) -> bool:
-        """Whether each point of the reduction is one of the results, which have their own prefix."""
+        """Whether each point of the reduction is also a point of the results, which have a prefix each."""
         p = self.prefix
         if p.offset not in (0, 1 if p.suffix else -1) or self.func.dtype != self.dtype:
             return False
@@ -218,7 +222,7 @@ class _Rewriter:
         return all(isinstance(e, IntImm) and e.value >= 0 for e in found)
 
     def chunks(self, values: Callable[[Expr], Expr], anew: bool) -> None:
-        """The results from sums of chunks, of what is before them, and of what is left."""
+        """The results from the sums of chunks, the prefixes of these, and the rest."""
         p, s, w = self.prefix, self.stage, IntImm(self.width)
         first, extent = p.var.range.min, p.var.range.extent
         count = simplify(FloorDiv(Add(extent, IntImm(self.width - 1)), w), exact=True)
@@ -228,7 +232,7 @@ class _Rewriter:
         chunk = self.variable(f"{p.var.name}_chunk", numbers)
 
         def ends(at: Expr) -> list[Expr]:
-            """That a point of a chunk exists."""
+            """The condition that a point of a chunk exists."""
             whole = isinstance(extent, IntImm) and extent.value % self.width == 0
             return [] if whole else [LT(at, extent)]
 
@@ -255,7 +259,7 @@ class _Rewriter:
         self.add(result, True, value, Domain((*pure, inside), conditions))
 
     def from_prefixes(self, values: Callable[[Expr], Expr]) -> None:
-        """The results from the prefixes of all points, which become a tensor of their own."""
+        """The results from the prefixes of all points, which get a tensor of their own."""
         p, s = self.prefix, self.stage
         first, last = p.var.range.min, simplify(Sub(p.var.range.end, IntImm(1)), exact=True)
         every = self.tensor("prefixes", p.var.range)

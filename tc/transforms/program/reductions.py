@@ -1,4 +1,4 @@
-"""Questions about reductions that several passes ask."""
+"""Predicates on reductions that several passes use."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def reads_others(program: Program, stage: Stage, e: Expr) -> bool:
 
 
 def loop_invariant(program: Program, stage: Stage) -> Callable[[Expr], bool]:
-    """The test of whether an expression has the same value in all instances of a reduction that update one
-    element."""
+    """A predicate: whether an expression has the same value in all instances of a reduction that update the
+    same element."""
     changing = {v.name for v in stage.domain.vars if v.kind == "reduction"}
     return lambda e: reads_others(program, stage, e) and not variables(e) & changing

@@ -1,9 +1,9 @@
-"""Long reductions in parts: `s op= f(j, k)` becomes partial results of each `j`, or of chunks of `k`, or of
-both, and their combination.
+"""Split reductions (Halide's `rfactor`): `s op= f(j, k)` becomes partial results for each `j`, for chunks of
+`k`, or for both, and the combination of these.
 
-The partial results are a new Func whose parts are pure variables, so that everything downstream sees ordinary
-parallel loops (Suriana, Adams and Kamil, "Parallel associative reductions in Halide", 2017).  The
-order of combination is fixed by the program, not by how many threads run it.
+The partial results are a new Func whose parts are pure variables, so that all later passes see ordinary
+parallel loops (Suriana, Adams and Kamil, "Parallel associative reductions in Halide", 2017).  The order of
+combination is fixed by the program and does not depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -20,8 +20,10 @@ from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh, moved_sites
 from tc.ir.simplify import simplify
 
-_GRAINS = (64, 32, 16, 8, 1)  # parts of what is contiguous are whole cache lines where that costs nothing,
-_LONGER, _SHORTER = 4, 16  # no part grows by a fourth, nor is the last one shorter by a 16th of all
+# Elements: parts of contiguous dimensions are whole cache lines where that costs nothing.
+_GRAINS = (64, 32, 16, 8, 1)
+# No part grows by a fourth, and the last one is not shorter by a 16th of all points.
+_LONGER, _SHORTER = 4, 16
 _LEAST, _LEAST_ROW = 64, 128  # instances of a part, about; points of a row where outer loops are split, too
 _DYNAMIC = 1 << 13  # instances of a part of dynamic length at most: all are looked at, also of a short one
 
@@ -34,12 +36,12 @@ def split_reductions(
     typical: Mapping[str, int] | None = None,
     many: Callable[[Stage], tuple[int, int] | None] | None = None,
 ) -> Program:
-    """Every reduction with at least `fewest` instances but fewer results than there should be tasks
-    (`chunks`), in up to `chunks` parts; but those of the stages `done`.
+    """Split every reduction with at least `fewest` instances and fewer results than there should be tasks
+    (`chunks`) into up to `chunks` parts, except those of the stages `done`.
 
-    `many`: both numbers for a reduction of which a task has many results, if it is one.  Where sizes are
-    dynamic, at their `typical` values: chunks are as long as they would be then, so for larger ones there are
-    more.
+    `many` gives both numbers for a reduction of which a task has many results; None for others.  Decisions
+    are made at `typical` values of dynamic sizes: chunks have the length that they would have then, so larger
+    sizes have more chunks.
     """
     for stage in program.stages:
         numbers = many(stage) if many is not None else None
@@ -50,15 +52,15 @@ def split_reductions(
 
 
 def is_product(stage: Stage) -> bool:
-    """Whether results share what they read along two variables, as those of a product of matrices do."""
+    """Whether results share operands along two variables, as those of a product of matrices do."""
     pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
     missing = [pure - {v for a in e.args for v in variables(a)} for e in reads_of(stage)]
     return any(a - b and b - a for a, b in itertools.combinations(missing, 2))
 
 
 def is_of_columns(stage: Stage, of: Collection[str] | None = None) -> bool:
-    """Whether neighbours in memory go into different results, and all that is read (of these Funcs and
-    images) is for one of these."""
+    """Whether neighbours in memory belong to different results, and each element read (of these Funcs and
+    images) belongs to one result."""
     pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
     reads = [e for e in reads_of(stage) if of is None or e.name in of]
     last = [variables(e.args[-1]) for e in reads]
@@ -67,9 +69,9 @@ def is_of_columns(stage: Stage, of: Collection[str] | None = None) -> bool:
 
 
 def around_rows(stage: Stage, of: Collection[str] | None = None) -> frozenset[str]:
-    """The variables of a reduction over rows of neighbours that go farther in memory than its results do:
-    with each of their points the rows of all results come once.  None where not all that is read (of these
-    Funcs and images) is so."""
+    """The variables of a reduction over rows of neighbours that have larger strides in memory than its
+    results: for each of their points the rows of all results follow each other.  None unless all reads (of
+    these Funcs and images) have that form."""
     pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
     found: set[frozenset[str]] = set()
     for e in (e for e in reads_of(stage) if of is None or e.name in of):
@@ -93,9 +95,12 @@ def chunked_reductions(
     typical: Mapping[str, int] | None = None,
     many: Callable[[Stage], tuple[int, int] | None] | None = None,
 ) -> tuple[Program, Mapping[str, Sequence[str]]]:
-    """The same reductions, each with loops over its parts instead of partial results: what updates results
-    of up to `itemsize` bytes, in the type in which it computes them, and does not read them otherwise.  With
-    the variables of these loops for each stage that has some now."""
+    """The same reductions with loops over parts in place of partial results, whose iterations update the
+    results atomically; and the variables of these loops, for each stage that has some.
+
+    Only reductions change whose results have up to `itemsize` bytes, are updated in the type in which they
+    are computed, and are not read by the stage otherwise.
+    """
     found: dict[str, Sequence[str]] = {}
     for stage in program.stages:
         numbers = many(stage) if many is not None else None
@@ -117,8 +122,9 @@ def chunked_reductions(
 
 
 def part_sizes(stage: Stage, parts: int, fewest: int, typical: Mapping[str, int]) -> Mapping[str, int]:
-    """The variables of a reduction that are split, each with the points of its parts: outer ones whole, each
-    point a part, until the next would be too many; that in chunks.  What is inside stays contiguous."""
+    """The variables of a reduction that are split, each with the points of its parts.  Each point of an outer
+    variable is a part, until there would be too many; the next variable is split into chunks.  The inner ones
+    stay whole and contiguous."""
     extents = {v.name: max(0, evaluate(v.range.extent, typical)) for v in stage.domain.vars}
     results = math.prod(extents[v.name] for v in stage.domain.vars if v.kind == "pure")
     instances = math.prod(extents.values())
@@ -148,8 +154,8 @@ def part_sizes(stage: Stage, parts: int, fewest: int, typical: Mapping[str, int]
 
 
 def _even(extent: int, size: int, near: bool) -> int:
-    """The points of parts that are about so long: as whole as can be of cache lines, if neighbours are `near`
-    in memory; else as many in each, if as many parts or up to half as many more have that."""
+    """The points of parts of about this length: whole cache lines as far as possible, if neighbours are
+    `near` in memory; else parts of equal length, if as many parts, or up to half as many more, allow that."""
     if not near:
         parts = max(1, round(extent / size))
         equal = [n for n in range(parts, parts + -(-parts // 2) + 1) if extent % n == 0]
@@ -163,13 +169,13 @@ def _even(extent: int, size: int, near: bool) -> int:
 
 
 def _outermost_first(stage: Stage, near: Collection[str]) -> Sequence[IterVar]:
-    """The variables of a reduction, last those along which neighbours are `near`."""
+    """The variables of a reduction, with those last along which neighbours are `near`."""
     reductions = [v for v in stage.domain.vars if v.kind == "reduction"]
     return sorted(reductions, key=lambda v: v.name in near)
 
 
 def _near(stage: Stage, extents: Mapping[str, int]) -> frozenset[str]:
-    """The variables along which neighbours are of what is read most."""
+    """The variables along which most of the read elements are neighbours in memory."""
 
     def elements(e: Call) -> int:
         return math.prod(extents.get(v, 1) for v in {v for a in e.args for v in variables(a)})
@@ -220,8 +226,8 @@ def _factored(program: Program, stage: Stage, sizes: Mapping[str, int]) -> Progr
 
 @dataclass(frozen=True, slots=True)
 class _Parts:
-    """A reduction whose parts are those of `outer`, each with the points of `inner`; `at`: what variables of
-    the stage are of these; `conditions`: those of the stage then."""
+    """A reduction with parts: `outer` are the variables that number the parts, `inner` those of the points of
+    a part.  `at` gives variables of the stage in terms of these, `conditions` the stage's conditions then."""
 
     outer: tuple[IterVar, ...]
     inner: tuple[IterVar, ...]
@@ -230,7 +236,7 @@ class _Parts:
 
 
 def _parts(stage: Stage, sizes: Mapping[str, int]) -> _Parts:
-    """The parts of a reduction, of so many points of these variables."""
+    """The parts of a reduction that is split along these variables into parts of so many points."""
     names = set(stage.domain.names)
     outer: list[IterVar] = []
     inner: list[IterVar] = []

@@ -2,11 +2,11 @@
 
     part    : Segment(program) | Repeat(loop, part*)
 
-A segment has the stages of a run without loops, in whose iteration only they execute; the counters of loops
-around it are sizes of its program, and that an iteration exists are preconditions.  So every pass and every
-backend that knows dynamic sizes compiles it, and only the composition of the parts knows that there are
-loops.  What other segments, or other iterations, use is a parameter or a result of the segment, which starts
-from the values there.
+A segment consists of consecutive stages without a sequential loop between them.  In its program the counters
+of the loops around it are sizes, and preconditions say that the iteration exists.  So every pass and every
+backend that supports dynamic sizes can compile it, and only the composition of the parts knows about the
+loops.  A tensor that other segments or other iterations use is a parameter or an in-out result of the
+segment.
 
 `in_domains` is another view, for questions about all iterations at once: counters are variables of domains.
 """
@@ -23,8 +23,8 @@ from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Precondition, Pro
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """A straight-line program, run once in each iteration of the loops around it.  One that is `serial` runs
-    in the order of the source: it scatters."""
+    """A straight-line program that runs once in each iteration of the loops around it.  A `serial` one
+    contains scatters and runs in the order of the source."""
 
     program: Program
     serial: bool = False
@@ -32,7 +32,7 @@ class Segment:
 
 @dataclass(frozen=True, slots=True)
 class Repeat:
-    """Parts that run in each iteration of a loop, one after the other."""
+    """Parts that run one after the other in each iteration of a loop."""
 
     loop: Loop
     body: tuple[Part, ...]
@@ -42,7 +42,7 @@ Part = Segment | Repeat
 
 
 def parts(program: Program) -> tuple[Part, ...]:
-    """The parts of a program; one segment, the program itself, if it has no loops and scatters nothing."""
+    """The parts of a program; a single segment, the program itself, if it has no loops and no scatters."""
     if not program.composite:
         return (Segment(program),)
     return tuple(_parts(program, program.stages, ()))
@@ -108,7 +108,7 @@ def _runs(loop: Loop) -> Precondition:
 
 
 def _buffers(program: Program, stages: Sequence[Stage]) -> tuple[Buffer, ...]:
-    """The buffers that a segment uses, in their roles there."""
+    """The buffers that a segment uses, each with its role in the segment."""
     buffer_of = program.func_buffers
     used = {buffer_of.get(e.name, e.name) for s in stages for e in s.calls} | {
         buffer_of[s.func] for s in stages
@@ -131,7 +131,7 @@ def _buffers(program: Program, stages: Sequence[Stage]) -> tuple[Buffer, ...]:
 
 
 def _starts_anew(b: Buffer, stages: Sequence[Stage], buffer_of: Mapping[str, str]) -> bool:
-    """Whether the first of these stages that touches a buffer defines all of it."""
+    """Whether the first of these stages that accesses a buffer defines all of it."""
     for s in stages:
         reads = any(buffer_of.get(e.name, e.name) == b.name for e in s.calls)
         if reads or buffer_of[s.func] == b.name:
@@ -140,7 +140,7 @@ def _starts_anew(b: Buffer, stages: Sequence[Stage], buffer_of: Mapping[str, str
 
 
 def _defines(s: Stage, b: Buffer) -> bool:
-    """Whether a stage writes each element of a buffer once, whatever it was."""
+    """Whether a stage writes each element of a buffer once, independently of the old values."""
     ranges = {v.name: v.range for v in s.domain.vars}
     names = [a.name for a in s.args if isinstance(a, Variable)]
     whole = len(names) == len(s.args) and len(set(names)) == len(names)
@@ -207,7 +207,8 @@ class _Versions:
 
 
 def in_domains(program: Program) -> Program:
-    """The program with counters as the first variables of domains: its instances, without their order."""
+    """The program with counters as the first variables of domains: the same instances, without their
+    order."""
 
     def inside(s: Stage) -> Stage:
         counters = tuple(IterVar(loop.name, Range(ZERO, loop.trips), "pure") for loop in s.loops)
@@ -218,8 +219,8 @@ def in_domains(program: Program) -> Program:
 
 
 def positions(stages: Sequence[Stage]) -> list[tuple[int, ...]]:
-    """For each stage where it stands: its number, or that of its loop, in the block of each loop around it
-    and in the last one."""
+    """The place of each stage: its number, or that of its loop, in the block of each loop around it and in
+    the innermost block."""
     out: list[tuple[int, ...]] = []
 
     def visit(first: int, last: int, depth: int, path: tuple[int, ...]) -> None:
@@ -240,7 +241,7 @@ def positions(stages: Sequence[Stage]) -> list[tuple[int, ...]]:
 
 
 def typical_counters(found: Collection[Part], typical: Mapping[str, int]) -> dict[str, int]:
-    """Values of counters for which segments are made fastest: half of the iterations."""
+    """Values of counters for which segments are optimised: half of the iterations."""
     out: dict[str, int] = {}
     for p in found:
         if isinstance(p, Repeat):

@@ -1,4 +1,4 @@
-"""Stages with other values of variables, and programs with other stages."""
+"""Changes of stages and programs that several passes need: substituted variables, replaced stages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tc.ir.simplify import simplify
 
 
 def stage_at(s: Stage, values: Mapping[str, Expr]) -> Stage:
-    """A stage of which variables have other values, in all of its parts but its loops."""
+    """A stage with values in place of variables, in all of its parts except its loops."""
 
     def of(e: Expr) -> Expr:
         return simplify(substitute(e, dict(values)), exact=True)
@@ -38,7 +38,7 @@ def names_of(program: Program) -> set[str]:
 
 
 def in_place_of(program: Program, stages: Sequence[Stage], made: Sequence[Stage]) -> Program:
-    """The program with others in place of some consecutive stages."""
+    """The program with other stages in place of some consecutive ones."""
     rest = list(program.stages)
     first = rest.index(stages[0])
     rest[first : first + len(stages)] = made
@@ -46,8 +46,11 @@ def in_place_of(program: Program, stages: Sequence[Stage], made: Sequence[Stage]
 
 
 def iterations_of_block(loop: Loop, block: str, size: int) -> tuple[Loop, Expr, Mapping[str, Expr]]:
-    """A loop of constant length within blocks of `size` iterations that `block` counts: as a loop over those
-    of a block, the first one of a block, and what the counter of the loop is by that of the new one."""
+    """The iterations of a loop of constant length in blocks of `size`, which the variable `block` counts.
+
+    Returns the loop over the iterations of a block, the first iteration of a block, and the counter of the
+    loop in terms of the new one.
+    """
     start = Mul(Variable(block), IntImm(size))
     trips = simplify(Min(Sub(loop.trips, start), IntImm(size)), exact=True)
     return Loop(loop.name, trips), start, {loop.name: Add(start, Variable(loop.name))}

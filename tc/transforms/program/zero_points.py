@@ -1,7 +1,8 @@
-"""Zero points of integer products: `s += (a(i,k) - p) * (b(k,j) - q)` sums `a(i,k) * b(k,j)`, which dot
-product instructions take, and corrects it by the sums of `a` along its row and of `b` along its column.
+"""Zero points of integer products: `s += (a(i,k) - p) * (b(k,j) - q)` becomes a sum of `a(i,k) * b(k,j)`, for
+which there are dot product instructions, corrected by the sums of `a` along its row and of `b` along its
+column.
 
-In two's complement that is exact, whatever wraps.
+The result is exact, since arithmetic in two's complement wraps around alike.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, Program, Stage, fresh
 from tc.transforms.program.reductions import loop_invariant, neutral_start
 
-_NARROW = 16  # bits of what dot product instructions take, at most
+_NARROW = 16  # bits of an operand of dot product instructions, at most
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +29,8 @@ class _Factor:
 
 
 def expand(program: Program) -> tuple[Program, tuple[str, ...]]:
-    """`program` with the zero points of products of 8- and 16-bit integers in int32 behind the sums, and the
-    tensors whose sums these are."""
+    """`program` with the zero points of products of 8- and 16-bit integers in int32 applied after the sums,
+    and the tensors whose sums these are."""
     names: list[str] = []
     for s in program.stages:
         factors = _factors(program, s)
@@ -40,7 +41,8 @@ def expand(program: Program) -> tuple[Program, tuple[str, ...]]:
 
 
 def _factors(program: Program, s: Stage) -> tuple[_Factor, _Factor] | None:
-    """The factors of a sum that starts from 0, if one has a zero point and neither depends on all results."""
+    """The factors of a sum that starts from 0, if at least one has a zero point and neither depends on all
+    results."""
     if s.op != "+" or s.scatters or s.domain.conditions or s.loops or neutral_start(program, s) is None:
         return None
     if s.value.dtype != INT32 or program.func(s.func).dtype != INT32 or not isinstance(s.value, Mul):
@@ -60,7 +62,7 @@ def _factors(program: Program, s: Stage) -> tuple[_Factor, _Factor] | None:
 
 
 def _factor(e: Expr, stays: Callable[[Expr], bool]) -> _Factor | None:
-    """A factor that is a narrow integer, less a zero point that stays the same or not."""
+    """A factor that is a narrow integer, with or without an invariant zero point that is subtracted."""
     if isinstance(e, Sub) and stays(e.b) and _narrow(e.a):
         return _Factor(e.a, e.b)
     if isinstance(e, Add) and stays(e.b) and _narrow(e.a):
@@ -69,7 +71,7 @@ def _factor(e: Expr, stays: Callable[[Expr], bool]) -> _Factor | None:
 
 
 def _narrow(e: Expr) -> bool:
-    """Whether it is the cast of an element of a tensor of 8- or 16-bit integers."""
+    """Whether an expression is the cast of an element of a tensor of 8- or 16-bit integers."""
     if not isinstance(e, Cast) or not isinstance(e.value, Call) or e.value.checked:
         return False
     t = e.value.dtype
@@ -105,8 +107,8 @@ def _expanded(program: Program, s: Stage, a: _Factor, b: _Factor) -> Program:
 
 
 def _sums(program: Program, s: Stage, value: Expr) -> tuple[Program, list[Stage], Expr]:
-    """The program with a temporary for the sums of one factor, the stages that make them, and the sum that
-    an instance of `s` needs."""
+    """The program with a temporary for the sums of one factor, the stages that compute these, and the sum
+    that an instance of `s` needs."""
     names = {b.name for b in program.buffers} | {f.name for f in program.funcs}
     name = fresh(f"{s.func}_sums", names)
     taken = {x.name for x in program.stages} | {f"{f.name}_start" for f in program.funcs}

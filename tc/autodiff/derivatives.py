@@ -121,6 +121,7 @@ class _Walk:
     def walk(self, e: Expr, g: Expr, at: _Place, own: Expr | None = None) -> Iterator[Part]:
         if not self.matters(e):
             return
+        own = None if own is e else own  # which says nothing of a branch
         shown = e if own is None or own.dtype != e.dtype else own
         match e:
             case Call() if e.kind != "intrinsic":

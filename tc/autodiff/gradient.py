@@ -241,6 +241,7 @@ def _written(
     for d in found.definitions:
         definitions += without_names([d], extents if d.target in looped else unnamed)
     definitions = [replace(d, value=settled(d.value, d.domain, recorded.sizes, d.loops)) for d in definitions]
+    definitions = live_of(definitions, found.of.values())  # branches that are never taken are gone
     definitions = contracted([write.from_zero(d, arguments, tensors) for d in definitions], found.versions)
     lines = write.statements(definitions, names)
     body = "".join(f"  {line}\n" for line in lines)

@@ -289,3 +289,66 @@ def test_second_derivatives_are_those_of_pytorch(name: str) -> None:
     for n, a, b in zip(names, found, (x for x in second if x is not None), strict=True):
         a = a.reshape(b.shape)
         np.testing.assert_allclose(a, b.resolve_conj().numpy(), rtol=1e-10, atol=1e-11, err_msg=n)
+
+
+def test_a_gradient_reads_as_one_would_write_it() -> None:
+    head, *lines = tc.grad(PROGRAMS["matrix products"][0]).strip().splitlines()
+    assert head.startswith("def f_grad(cdouble(M,K) a, cdouble(K,N) b, double(N,L) w, cdouble(M,L) d_D)")
+    assert lines[1:-1] == [
+        "  d_C(m,n) +=! d_D(m, l) * complex128(w(n, l)) where m in 0:M, n in 0:N, l in 0:L",
+        "  d_a(m,k) +=! d_C(m, n) * b(k, n) where m in 0:M, k in 0:K, n in 0:N",
+        "  d_b(k,n) +=! conj(d_C(m, n)) * a(m, k) where k in 0:K, n in 0:N, m in 0:M",
+        "  d_w(n,l) +=! real(d_D(m, l) * conj(C(m, n))) where n in 0:N, l in 0:L, m in 0:M",
+    ]
+
+
+@pytest.mark.parametrize("zeros", [0, 1, 2])
+def test_products_with_zeros(zeros: int) -> None:
+    source = "def f(cfloat(N) z) -> (p) { p *=! z(i) }"
+    z = np.array([2, 3j, 1 - 1j, 1 + 2j], np.complex64)
+    z[:zeros] = 0
+    wanted = [np.prod(np.delete(z, k)) for k in range(4)]
+    found = tc.compile(tc.grad(source), backend="reference")(z, 1j)
+    np.testing.assert_allclose(found, 1j * np.conj(wanted), rtol=1e-6)
+    _, along = tc.compile(tc.jvp(source), backend="reference")(z, np.array([1, 2, 3j, 4], np.complex64))
+    np.testing.assert_allclose(along, np.dot(wanted, [1, 2, 3j, 4]), rtol=1e-6)
+
+
+def test_absolute_values_and_arguments_of_0_leave_0() -> None:
+    source = "def f(cdouble(N) z) -> (a, p) { a(i) = abs(z(i)) p(i) = arg(z(i)) }"
+    z, ones = np.array([0, 3 - 4j]), np.ones(2)
+    found = tc.compile(tc.grad(source), backend="reference")(z, ones, ones)
+    np.testing.assert_allclose(found, [0, (3 - 4j) / 5 + 1j / (3 + 4j)])
+    along = tc.compile(tc.jvp(source), backend="reference")(z, np.array([1j, 1j]))
+    np.testing.assert_allclose(along[2:], [[0, -0.8], [0, 3 / 25]])
+
+
+def test_adjoints_have_the_types_of_what_they_are_of() -> None:
+    source = """def f(cfloat(N) z, double(N) x, half(N) h, int(N) n) -> (y) {
+      y(i) = z(i) * x(i) + complex64(x(i)) * h(i) * n(i)
+    }"""
+    z, x = np.array([1 + 1j, 2], np.complex64), np.array([0.5, 1.5])
+    h, n = np.array([2.0, 1.0], np.float16), np.array([1, 3], np.int32)
+    seed = np.array([1j, 2 - 1j])
+    d_z, d_x, d_h = tc.compile(tc.grad(source), backend="reference")(z, x, h, n, seed)
+    assert (d_z.dtype, d_x.dtype, d_h.dtype) == (np.complex64, np.float64, np.float16)
+    np.testing.assert_allclose(d_z, seed * x)
+    np.testing.assert_allclose(d_x, (seed * z.conj()).real + seed.real * h * n)
+    np.testing.assert_allclose(d_h, seed.real * x * n)
+
+
+def test_values_before_in_place() -> None:
+    g = gradient("def f(cdouble(N) x) -> (y) { y(i) = x(i) * conj(y(i)) }", ["x", "y"])
+    x, y, seed = np.array([1 + 2j]), np.array([3 - 1j]), np.array([1j])
+    d_x, d_y = tc.compile(g.source, backend="reference")(x, y, seed)
+    np.testing.assert_allclose(d_x, seed * y)
+    np.testing.assert_allclose(d_y, np.conj(seed) * x)
+
+
+def test_what_has_no_derivative() -> None:
+    source = "def f(cfloat(N) x, int(N) at) -> (y) { y(s) = 1j where s in 0:3 y(at(n)) *= x(n) }"
+    with pytest.raises(tc.SemanticError, match="into elements that data choose") as e:
+        tc.grad(source)
+    assert (e.value.code, bool(e.value.help)) == ("TC0241", True) and e.value.span is not None
+    with pytest.raises(tc.ArgumentError, match="'n' in wrt is no floating or complex tensor of 'f'"):
+        tc.grad("def f(cfloat(N) x, int(N) n) -> (y) { y(i) = x(i) * n(i) }", "n")

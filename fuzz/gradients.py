@@ -1,9 +1,10 @@
 """Gradients of random programs, against finite differences of the programs themselves.
 
-    python -m fuzz.gradients [--count 2000] [--seed 0] [--backend cpu] [--strict]
+    python -m fuzz.gradients [--count 2000] [--seed 0] [--backend cpu] [--kind complex] [--strict]
 
 For a random direction v and random adjoints w of the results, the sum of the gradient times v must be the
-derivative of the sum of the results times w along v.  The derivative is a central difference in double.
+derivative of the sum of the results times w along v.  Of complex numbers the products are inner products of
+pairs.  The derivative is a central difference in double.
 Where the differences of two step sizes, or to both sides, do not agree there is a kink or a step, and the
 program is counted as such.
 
@@ -28,14 +29,17 @@ import numpy as np
 from hypothesis import HealthCheck, Phase, given, seed, settings
 
 import tc
+from fuzz import complex_gradients
 from fuzz.differential import INDEX_LIMIT, sizes_of
 from fuzz.strategies import Program, programs
-from tc.autodiff.gradient import Gradient, gradient
+from tc.autodiff.gradient import Gradient, differentiable, gradient
+from tc.dtypes import DType
 from tc.lang import resolved as r
 from tc.runtime.arrays import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 _STEP = 2.0**-16
+_PRECISE = (np.float64, np.complex128)
 _NARROW = re.compile(r"\b(half|bfloat16|float)\(")  # casts that would round differences away
 _REFUSES = frozenset(("TC0241", "TC0242"))  # what `tc.grad` refuses to differentiate
 _UNPROVEN = frozenset(("TC0228", "TC0307", "TC0601"))  # what the text of a gradient may lack a proof of
@@ -80,9 +84,18 @@ class Seen:
         )
 
 
-def floats(rng: np.random.Generator, shape: Sequence[int]) -> Array:
-    """Numbers around 1 in size, none near 0."""
-    return np.asarray(rng.uniform(0.4, 1.6, shape) * rng.choice([-1.0, 1.0], shape))
+def floats(rng: np.random.Generator, shape: Sequence[int], dtype: Any = np.float64) -> Array:
+    """Numbers around 1 in size, none near 0, of a floating or complex type."""
+    if np.issubdtype(dtype, np.complexfloating):
+        found = rng.uniform(0.4, 1.6, shape) * np.exp(1j * rng.uniform(-3, 3, shape))
+    else:
+        found = rng.uniform(0.4, 1.6, shape) * rng.choice([-1.0, 1.0], shape)
+    return np.asarray(found).astype(dtype)
+
+
+def inner(a: Array, b: Array) -> float:
+    """The inner product of arrays of numbers, or of pairs of numbers."""
+    return float(np.vdot(a, b).real)
 
 
 def inputs(
@@ -99,7 +112,9 @@ def inputs(
         dtype = front.typed.dtype(param)
         limit = INDEX_LIMIT if param.name == "X" else 2
         values[param.name] = (
-            floats(rng, shape) if dtype.is_float else rng.integers(0, limit, shape).astype(numpy_dtype(dtype))
+            floats(rng, shape, _precise(dtype))
+            if dtype.is_inexact
+            else rng.integers(0, limit, shape).astype(numpy_dtype(dtype))
         )
     before: dict[str, Array] = {}
     inout = [x for x in front.checked.returns if x.mode == "inout"]
@@ -108,11 +123,15 @@ def inputs(
         for x in inout:
             dtype = front.typed.dtype(x.tensor)
             before[x.name] = (
-                floats(rng, shapes[x.name])
-                if dtype.is_float
+                floats(rng, shapes[x.name], _precise(dtype))
+                if dtype.is_inexact
                 else rng.integers(0, 2, shapes[x.name]).astype(numpy_dtype(dtype))
             )
     return values, before
+
+
+def _precise(dtype: DType) -> Any:
+    return np.complex128 if dtype.is_complex else np.float64
 
 
 def results(kernel: tc.Kernel, values: Mapping[str, Any], before: Mapping[str, Array]) -> dict[str, Array]:
@@ -141,18 +160,18 @@ def _check(p: Program, backend: str, ties: str, strict: bool) -> str:
         primal = results(kernel, values, before)
     except tc.Error as e:
         return f"invalid {e.code}"
-    inout = [n for n, v in before.items() if v.dtype == np.float64]
-    tensors = [n for n, v in values.items() if isinstance(v, np.ndarray) and v.dtype == np.float64]
+    inout = [n for n, v in before.items() if v.dtype in _PRECISE]
+    tensors = [n for n, v in values.items() if isinstance(v, np.ndarray) and v.dtype in _PRECISE]
     try:
         scalars = {n: int(values[n]) for n in kernel.front.specialized}
-        g = _gradient(p.source, [*tensors, *inout], scalars, ties)
+        g = _gradient(p.source, tensors, inout, scalars, ties)
     except tc.Error as e:
         if e.code == "TC0522":
             return "constant"
         if e.code in _REFUSES:
             return f"refused {e.code}"
         raise WrongGradient(f"{p.source}\n{e}") from e
-    weights = {n: floats(rng, primal[n].shape).astype(primal[n].dtype) for n in g.seeds}
+    weights = {n: floats(rng, primal[n].shape, primal[n].dtype) for n in g.seeds}
     given = [values[x.name] for x in kernel.front.checked.params]
     given += [before[n] for n in g.before] + [weights[n] for n in g.seeds]
     try:
@@ -162,15 +181,16 @@ def _check(p: Program, backend: str, ties: str, strict: bool) -> str:
             return f"refused {e.code}"
         raise WrongGradient(f"{p.source}\nat {dict(p.sizes)}\n{g.source}\n{e}") from e
     adjoints = found if isinstance(found, tuple) else (found,)
-    along = {n: floats(rng, (values[n] if n in values else before[n]).shape) for n in g.wrt}
-    told = sum(float(np.vdot(np.asarray(a), along[n])) for n, a in zip(g.wrt, adjoints, strict=True))
-    size = sum(float(np.vdot(np.abs(a), np.abs(along[n]))) for n, a in zip(g.wrt, adjoints, strict=True))
+    moving = {n: values[n] if n in values else before[n] for n in g.wrt}
+    along = {n: floats(rng, v.shape, v.dtype) for n, v in moving.items()}
+    told = sum(inner(np.asarray(a), along[n]) for n, a in zip(g.wrt, adjoints, strict=True))
+    size = sum(inner(np.abs(a), np.abs(along[n])) for n, a in zip(g.wrt, adjoints, strict=True))
 
     def total(t: float) -> float:
         moved = {n: v + t * along[n] if n in along else v for n, v in values.items()}
         start = {n: v + t * along[n] if n in along else v for n, v in before.items()}
         now = results(kernel, moved, start)
-        return sum(float(np.vdot(now[n], w)) for n, w in weights.items())
+        return sum(inner(now[n], w) for n, w in weights.items())
 
     wanted = _derivative(total, size)
     if wanted is None or not np.isfinite(size):
@@ -209,7 +229,7 @@ def _check_tangents(
         if _is_extreme_of_nothing(e, p) or (e.code in _UNPROVEN and not strict):
             return f"refused {e.code}"
         raise WrongGradient(f"{p.source}\nat {dict(p.sizes)}\n{source}\n{e}") from e
-    told = sum(float(np.vdot(found[f"t_{n}"], w)) for n, w in weights.items())
+    told = sum(inner(found[f"t_{n}"], w) for n, w in weights.items())
     value, error = wanted
     if abs(told - value) > error:
         raise WrongGradient(
@@ -223,10 +243,13 @@ def _is_extreme_of_nothing(e: tc.Error, p: Program) -> bool:
     return "an extreme of nothing" in str(e) and 0 in p.sizes.values()
 
 
-def _gradient(source: str, wrt: Sequence[str], scalars: Mapping[str, int], ties: str) -> Gradient:
+def _gradient(
+    source: str, tensors: Sequence[str], inout: Sequence[str], scalars: Mapping[str, int], ties: str
+) -> Gradient:
     """The gradient with respect to those of some tensors that results depend on."""
-    kept: list[str] = []
-    for n in wrt:
+    reached = differentiable(source, None, scalars)
+    kept = [n for n in tensors if n in reached]
+    for n in inout:
         try:
             gradient(source, n, ties=ties, scalars=scalars)
         except tc.ArgumentError as e:
@@ -257,9 +280,20 @@ def _derivative(f: Callable[[float], float], size: float) -> tuple[float, float]
         return (better, abs(near - wide) + 1e-6 * size + noise) if smooth else None
 
 
+_OF_REALS = programs(("double",), ("double", "double", "int", "uint8", "bool"))
+_OF_COMPLEX = complex_gradients.programs()
+
+
 def run(
-    count: int, number: int, backend: str, progress: bool = True, shrink: bool = True, strict: bool = False
+    count: int,
+    number: int,
+    backend: str,
+    progress: bool = True,
+    shrink: bool = True,
+    strict: bool = False,
+    kind: str = "both",
 ) -> Seen:
+    """Check `count` programs, of `"real"` numbers, of `"complex"` ones, or of `"both"`."""
     seen = Seen()
     begun = time.monotonic()
 
@@ -271,10 +305,10 @@ def run(
         phases=[Phase.generate, Phase.shrink] if shrink else [Phase.generate],
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much, HealthCheck.data_too_large],
     )
-    @given(programs(("double",), ("double", "double", "int", "uint8", "bool")))
+    @given(_OF_REALS if kind == "real" else _OF_COMPLEX if kind == "complex" else _OF_REALS | _OF_COMPLEX)
     def examples(p: Program) -> None:
-        kind = check(p, backend, "split" if p.seed % 4 == 0 else "first", strict)
-        seen.add(kind)
+        found = check(p, backend, "split" if p.seed % 4 == 0 else "first", strict)
+        seen.add(found)
         if progress:
             sys.stderr.write(f"\r{seen.right} right, {seen.kinks} kinks, {seen.refused.total()} refused ")
 
@@ -297,8 +331,16 @@ def main() -> None:
     parser.add_argument("--backend", default="cpu")
     parser.add_argument("--no-shrink", action="store_true", help="show the first wrong one as it is")
     parser.add_argument("--strict", action="store_true", help="stop at a gradient that does not run")
+    parser.add_argument("--kind", choices=("real", "complex", "both"), default="both")
     chosen = parser.parse_args()
-    seen = run(chosen.count, chosen.seed, chosen.backend, shrink=not chosen.no_shrink, strict=chosen.strict)
+    seen = run(
+        chosen.count,
+        chosen.seed,
+        chosen.backend,
+        shrink=not chosen.no_shrink,
+        strict=chosen.strict,
+        kind=chosen.kind,
+    )
     print(f"{seen}; 0 wrong")
 
 

@@ -67,7 +67,7 @@ class Program:
     sizes: Mapping[str, int]
     data: Literal["small", "hard", "wide"]
     seed: int = 0
-    scalars: Mapping[str, float] = field(default_factory=dict)
+    scalars: Mapping[str, complex] = field(default_factory=dict)
     tree: str | None = None
     type: str = "float"
     bound: float = 0.0

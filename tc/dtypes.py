@@ -41,6 +41,11 @@ class DType:
         return self.kind == "complex"
 
     @property
+    def is_inexact(self) -> bool:
+        """Floating or complex."""
+        return self.is_float or self.is_complex
+
+    @property
     def part(self) -> DType:
         """The type of the real and the imaginary part; of other types the type itself."""
         return FLOAT32 if self.is_complex and self.bits == 64 else FLOAT64 if self.is_complex else self

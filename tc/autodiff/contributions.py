@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from tc.autodiff.arithmetic import number
 from tc.autodiff.cut_ranges import cut
-from tc.autodiff.derivatives import number
 from tc.autodiff.fibres import fibre
 from tc.autodiff.index_conditions import conjunction, reduced
 from tc.autodiff.loops import Loop, boxed, facts

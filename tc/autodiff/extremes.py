@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from tc.autodiff.arithmetic import number
 from tc.autodiff.cut_ranges import Reduced
-from tc.autodiff.derivatives import number
 from tc.autodiff.index_conditions import reduced
 from tc.autodiff.loops import Loop, boxed, counters, facts, ranges
 from tc.autodiff.tape import Definition, Tape, Version, mapped
-from tc.dtypes import INT32
+from tc.dtypes import FLOAT32, INT32
 from tc.ir.expr import (
     EQ,
     GE,
@@ -27,6 +27,7 @@ from tc.ir.expr import (
     Or,
     Select,
     Variable,
+    imm,
     rebuild,
 )
 from tc.ir.program import Domain, IterVar, Range
@@ -136,17 +137,21 @@ def product(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:
     at = tuple(Variable(v.name) for v in pure)
     zeros, rest = fresh(f"{d.target}_zeros"), fresh(f"{d.target}_rest")
     none, one = number(0, own), number(1, own)
+    counts = FLOAT32 if own.dtype.is_complex else own.dtype
+    nought, single = imm(0, counts), imm(1, counts)
     is_zero = EQ(d.value, none)
     definitions = (
-        Definition(zeros, at, None, none, Domain(pure), True, span=d.span),
-        Definition(zeros, at, "+", Select(is_zero, one, none), d.domain, span=d.span),
+        Definition(zeros, at, None, nought, Domain(pure), True, span=d.span),
+        Definition(zeros, at, "+", Select(is_zero, single, nought), d.domain, span=d.span),
         Definition(rest, at, None, one, Domain(pure), True, span=d.span),
         Definition(rest, at, "*", Select(is_zero, one, d.value), d.domain, span=d.span),
     )
-    versions = tuple(Version(n, n, own.dtype, box, "temporary") for n in (zeros, rest))
-    count, others = Call(zeros, at, own.dtype, "func"), Call(rest, at, own.dtype, "func")
+    types = {zeros: counts, rest: own.dtype}
+    versions = tuple(Version(n, n, t, box, "temporary") for n, t in types.items())
+    count, others = (Call(n, at, t, "func") for n, t in types.items())
     alone = Select(is_zero, others, none)
-    factor = IfThenElse(EQ(count, none), Div(others, d.value), IfThenElse(EQ(count, one), alone, none))
+    divided = Div(others, d.value)
+    factor = IfThenElse(EQ(count, nought), divided, IfThenElse(EQ(count, single), alone, none))
     return Made(versions, definitions, factor)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.autodiff import extremes
-from tc.autodiff.derivatives import Part, number, parts, times
+from tc.autodiff.arithmetic import number, times
+from tc.autodiff.derivatives import Part, parts
 from tc.autodiff.index_conditions import conjunction
 from tc.autodiff.names import Names
 from tc.autodiff.reverse import active
@@ -119,7 +120,7 @@ class _Forward:
         stored = own if self.tape.is_final(d) else d.value
         one = number(1, d.value)
         total: Expr | None = None
-        for p in parts(d.value, one, stored, lambda c: c.name in self.active, d.span):
+        for p in parts(d.value, one, stored, lambda c: c.name in self.active, d.span, tangents=True):
             moved = self._moved(p, v)
             total = moved if total is None else Add(total, moved)
         if total is None:
@@ -136,6 +137,8 @@ class _Forward:
         """What a read adds to the tangent, in the type of the target."""
         tangent = Call(self.names[p.access.name], p.access.args, p.access.dtype, "func")
         value = times(p.factor, tangent)
+        if p.through is not None:
+            value = p.through(value)
         if value.dtype != v.dtype:
             value = Cast(v.dtype, value)
         return IfThenElse(conjunction(p.conditions), value, number(0, value)) if p.conditions else value

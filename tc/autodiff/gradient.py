@@ -13,8 +13,8 @@ from tc.autodiff.recorder import tape
 from tc.autodiff.reverse import Adjoints, active, adjoints
 from tc.autodiff.settled import settled
 from tc.autodiff.tape import Definition, Tape, Version, depends_on, reads
-from tc.errors import ArgumentError, SemanticError, Source, Span, did_you_mean
-from tc.ir.expr import Expr, IntImm, Variable, variables, walk
+from tc.errors import ArgumentError, Source, did_you_mean
+from tc.ir.expr import Expr, IntImm, Variable, variables
 from tc.ir.program import Program
 from tc.ir.simplify import simplify
 from tc.lang import resolved as r
@@ -55,17 +55,19 @@ def grad(
     """The source of the gradient of a def: `entry`, by default the last one.
 
     It takes the parameters of the def, then the adjoint d_y of each result y in `of` (of the shape of y), by
-    default of every floating one.  It returns the adjoint d_x of each x in `wrt`, by default of every
-    floating tensor parameter that these results depend on.  What it needs of the results it computes again,
-    but those in `save` (results, or temporaries by name), which it takes between the parameters and the
-    adjoints.  The values y_1 that an in/out tensor y had before are taken there, too, where they are needed;
-    in `wrt`, y stands for them.
+    default of every floating or complex one.  It returns the adjoint d_x of each x in `wrt`, by default of
+    every floating or complex tensor parameter that these results depend on.  What it needs of the results it
+    computes again, but those in `save` (results, or temporaries by name), which it takes between the
+    parameters and the adjoints.  The values y_1 that an in/out tensor y had before are taken there, too,
+    where they are needed; in `wrt`, y stands for them.
+
+    The adjoint of a complex number x + iy, for a real loss L, is dL/dx + i dL/dy, as in PyTorch.
 
     `ties` says what several equal elements get of the adjoint of a minimum or maximum over them: the whole to
     the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which
     ranges depend, `types` the element types of type variables.
 
-    Raises the errors of `tc.compile`; ArgumentError for a name in `wrt` that is no floating tensor parameter,
+    Raises the errors of `tc.compile`; ArgumentError for a name in `wrt` that is no such tensor parameter,
     or on which no result depends; SemanticError, code TC0241, for an operator without derivative on the way.
     """
     src = src if types is None else monomorphic(Source(src), entry, types)
@@ -117,9 +119,6 @@ def recorded_tape(
 
 def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient") -> Program:
     """The program that is differentiated, with values of the integer parameters on which ranges depend."""
-    for t, dtype in f.typed.dtypes.items():
-        if dtype.is_complex:
-            raise _of_complex(what, t.span)
     missing = [] if f.ranges.complete else [n for n in f.specialized if n not in scalars]
     if missing:
         raise ArgumentError(
@@ -127,44 +126,32 @@ def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient") -> Pr
             code="TC0513",
             help=f'pass scalars={{"{missing[0]}": …}}',
         )
-    program = build(f, Variant(scalars=tuple(scalars.items()), checks=False)).program
-    for s in program.stages:
-        if any(e.dtype.is_complex for root in (s.value, *s.args) for e in walk(root)):
-            raise _of_complex(what, s.span)
-    return program
-
-
-def _of_complex(what: str, span: Span | None) -> SemanticError:
-    return SemanticError(
-        f"the {what} of complex numbers is not built yet",
-        span,
-        code="TC0244",
-        help="write real and imaginary parts as two real tensors, or pass your own as backward=",
-    )
+    return build(f, Variant(scalars=tuple(scalars.items()), checks=False)).program
 
 
 def differentiable(
     src: str, entry: str | None = None, scalars: Mapping[str, int] | None = None
 ) -> tuple[str, ...]:
-    """The floating tensor parameters of a def that a floating result depends on; raises as `gradient`."""
+    """The floating and complex tensor parameters that such results of a def depend on; raises as
+    `gradient`."""
     f = front(Source(src), entry)
     recorded = tape(_program(f, scalars or {}))
     results = set(results_of(f, recorded, None))
     tensors = [p.name for p in f.checked.params if isinstance(p, r.Tensor)]
     return tuple(
-        n for n in tensors if recorded.versions[n].dtype.is_float and results & active(recorded, [n])
+        n for n in tensors if recorded.versions[n].dtype.is_inexact and results & active(recorded, [n])
     )
 
 
 def results_of(f: Front, recorded: Tape, of: Sequence[str] | str | None) -> tuple[str, ...]:
     """The results whose adjoints are given."""
-    floating = [o for o in recorded.outputs if recorded.versions[o].dtype.is_float]
+    floating = [o for o in recorded.outputs if recorded.versions[o].dtype.is_inexact]
     by_name = {recorded.versions[o].tensor: o for o in floating}
     asked = [of] if isinstance(of, str) else list(by_name if of is None else of)
     for name in asked:
         if name not in by_name:
             raise ArgumentError(
-                f"'{name}' in of is no floating result of '{f.checked.name}'",
+                f"'{name}' in of is no floating or complex result of '{f.checked.name}'",
                 code="TC0521",
                 help=did_you_mean(name, set(by_name)) or f"they are {', '.join(by_name) or 'none'}",
             )
@@ -175,7 +162,7 @@ def wrt_of(
     f: Front, recorded: Tape, wrt: Sequence[str] | str | None, results: Sequence[str]
 ) -> tuple[str, ...]:
     """The inputs whose adjoints are wanted."""
-    inputs = {v.tensor: n for n, v in recorded.versions.items() if v.role == "input" and v.dtype.is_float}
+    inputs = {v.tensor: n for n, v in recorded.versions.items() if v.role == "input" and v.dtype.is_inexact}
     params = [p.name for p in f.checked.params if isinstance(p, r.Tensor) and p.name in inputs]
     floating = [*params, *(n for n in inputs if n not in params)]
     asked = [wrt] if isinstance(wrt, str) else list(params if wrt is None else wrt)
@@ -183,24 +170,23 @@ def wrt_of(
     for name in asked:
         if name not in floating:
             known = {p.name for p in f.checked.params}
-            what = "is no floating tensor" if name in known else "is no parameter"
+            what = "is no floating or complex tensor" if name in known else "is no parameter"
             raise ArgumentError(
                 f"'{name}' in wrt {what} of '{f.checked.name}'",
                 code="TC0521",
-                help=did_you_mean(name, set(floating))
-                or f"floating tensors are {', '.join(floating) or 'none'}",
+                help=did_you_mean(name, set(floating)) or f"such tensors are {', '.join(floating) or 'none'}",
             )
         if set(results) & active(recorded, [inputs[name]]):
             used.append(inputs[name])
         elif wrt is not None:
             raise ArgumentError(
-                f"no floating result of '{f.checked.name}' depends on '{name}'",
+                f"no floating or complex result of '{f.checked.name}' depends on '{name}'",
                 code="TC0522",
                 help="its gradient is 0: leave it out of wrt=",
             )
     if not used:
         raise ArgumentError(
-            f"no floating result of '{f.checked.name}' depends on a floating tensor",
+            f"no floating or complex result of '{f.checked.name}' depends on such a tensor",
             code="TC0522",
             help="there is nothing to differentiate",
         )
@@ -255,6 +241,7 @@ def _written(
     for d in found.definitions:
         definitions += without_names([d], extents if d.target in looped else unnamed)
     definitions = [replace(d, value=settled(d.value, d.domain, recorded.sizes, d.loops)) for d in definitions]
+    definitions = live_of(definitions, found.of.values())  # branches that are never taken are gone
     definitions = contracted([write.from_zero(d, arguments, tensors) for d in definitions], found.versions)
     lines = write.statements(definitions, names)
     body = "".join(f"  {line}\n" for line in lines)

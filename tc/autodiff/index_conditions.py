@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from tc.autodiff.arithmetic import literal
 from tc.halide.solve import Term
 from tc.ir.expr import (
     EQ,
@@ -33,7 +34,6 @@ from tc.ir.expr import (
     Sub,
     UIntImm,
     Variable,
-    constant,
     variables,
 )
 from tc.ir.program import IterVar
@@ -95,7 +95,7 @@ def unguarded(e: Expr) -> tuple[Expr, tuple[Expr, ...]]:
             return (type(e)(a, b), (*of_a, *of_b)) if of_a or of_b else (e, ())
         case IfThenElse():
             where = index_formula(e.condition)
-            if where is None or constant(e.else_value) != 0:
+            if where is None or literal(e.else_value) != 0:
                 return e, ()
             inner, more = unguarded(e.then_value)
             return inner, (*conjuncts(where), *more)

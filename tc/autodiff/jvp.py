@@ -27,9 +27,9 @@ def jvp(
     """The source of the directional derivative of a def: `entry`, by default the last one.
 
     It takes the parameters of the def, then the values that in/out tensors have before, then a tangent t_x
-    (of the shape of x) for each x in `wrt`, by default of every floating tensor parameter that the results
-    depend on.  It returns the results of the def, then the tangent t_y of each result y in `of`, by default
-    of every floating one: the sum over x of the Jacobian of y by x times t_x.
+    (of the shape of x) for each x in `wrt`, by default of every floating or complex tensor parameter that the
+    results depend on.  It returns the results of the def, then the tangent t_y of each result y in `of`, by
+    default of every floating or complex one: the sum over x of the Jacobian of y by x times t_x.
 
     Arguments and errors are those of `tc.grad`.
     """

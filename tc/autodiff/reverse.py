@@ -19,8 +19,9 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from tc.autodiff import extremes
+from tc.autodiff.arithmetic import conj, number, times
 from tc.autodiff.contributions import Contributions, Term, added_up, masked
-from tc.autodiff.derivatives import Part, number, parts, times
+from tc.autodiff.derivatives import Part, parts
 from tc.autodiff.fibres import cases, in_box
 from tc.autodiff.index_conditions import conjunction, conjuncts, index_formula, reduced, unguarded
 from tc.autodiff.loops import Loop, as_variables, boxed, counters, facts, ranges, reverse
@@ -59,12 +60,12 @@ class Adjoints:
 
 
 def active(tape: Tape, wrt: Collection[str]) -> frozenset[str]:
-    """The floating versions whose values depend on those in `wrt`."""
+    """The floating and complex versions whose values depend on those in `wrt`."""
     found, before = set(wrt), 0
     while len(found) != before:  # once, but for loops
         before = len(found)
         for d in tape.definitions:
-            if tape.versions[d.target].dtype.is_float and any(c.name in found for c in reads(d)):
+            if tape.versions[d.target].dtype.is_inexact and any(c.name in found for c in reads(d)):
                 found.add(d.target)
     return frozenset(found)
 
@@ -372,7 +373,7 @@ class _Reverse:
             return
         found = extremes.of_reduction(d, own, self.taken.fresh, self.ties, self.tape)
         self._add(found)
-        self._parts(d, times(seed, found.factor), d.value, found.chosen)
+        self._parts(d, times(seed, conj(found.factor)), d.value, found.chosen)
 
     def _add(self, made: extremes.Made) -> None:
         self.versions |= {v.name: v for v in made.versions}

@@ -61,8 +61,8 @@ def _computed(e: Expr) -> Iterator[Expr]:
 
 
 def _is_worth_a_name(e: Expr) -> bool:
-    """Whether it is a floating result of some operations on data."""
-    if not e.dtype.is_float or isinstance(e, Cast) or (isinstance(e, Call) and e.kind != "intrinsic"):
+    """Whether it is a floating or complex result of some operations on data."""
+    if not e.dtype.is_inexact or isinstance(e, Cast) or (isinstance(e, Call) and e.kind != "intrinsic"):
         return False
     parts = list(walk(e))
     return len(parts) >= _LEAST and any(isinstance(x, Call) and x.kind != "intrinsic" for x in parts)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import replace
 
+from tc.autodiff.arithmetic import literal
 from tc.autodiff.loops import Loop
 from tc.autodiff.names import Names
 from tc.autodiff.sharing import shared
@@ -20,15 +21,20 @@ from tc.ir.expr import (
     NE,
     ONE,
     ZERO,
+    Add,
     Call,
     Cast,
+    Div,
     Expr,
     FloatImm,
+    IfThenElse,
     IntImm,
     Mul,
+    Select,
     Sub,
     UIntImm,
     Variable,
+    children,
     rebuild,
     substitute,
     variables,
@@ -237,6 +243,24 @@ def _wide(e: Expr) -> Expr:
             return rebuild(e, _wide)
 
 
+def _adapts(e: Expr) -> bool:
+    """Whether one of two operands is a complex number as it is written, which takes the type of the other."""
+    a, b = children(e)[-2:]
+    return a.dtype.is_complex and _is_number(a) != _is_number(b)
+
+
+def _is_number(e: Expr) -> bool:
+    imaginary = isinstance(e, Call) and e.name == "imaginary" and e.kind == "intrinsic"
+    return e.dtype.is_complex and (imaginary or literal(e) is not None)
+
+
+def _number(e: Expr) -> Expr:
+    """A complex number as it is written, without its type."""
+    while isinstance(e, Cast):
+        e = e.value
+    return e
+
+
 def plain(e: Expr) -> Expr:
     """A value without the conversions that the language implies."""
     match e:
@@ -248,6 +272,12 @@ def plain(e: Expr) -> Expr:
             return EQ(ONE if e.value else ZERO, ONE)
         case Sub(a=FloatImm(value=0.0), b=b) | Mul(a=b, b=FloatImm(value=-1.0)):
             return Sub(IntImm(0, INT32), plain(b))  # printed as -b
+        case Mul(a=b, b=Cast(dtype=dtype) as c) if dtype.is_complex and literal(c) == -1:
+            return Sub(IntImm(0, INT32), plain(b))
+        case Call(name="imaginary", kind="intrinsic"):
+            return Cast(e.dtype, e)  # alone it would be complex64
+        case Add() | Sub() | Mul() | Div() | EQ() | NE() | Select() | IfThenElse() if _adapts(e):
+            return rebuild(e, lambda c: _number(c) if _is_number(c) else plain(c))
         case Call() if e.kind != "intrinsic":
             return replace(e, args=tuple(map(subscript, e.args)))
         case _:

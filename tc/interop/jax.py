@@ -259,14 +259,19 @@ class Op(OfDef["Op"]):
             g, function = made
             seeds = dict(zip(self._results, adjoints, strict=True))
             given = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
-            rest = [jax.numpy.atleast_1d(x) for x in (*kept, *(seeds[n] for n in g.seeds))]
+            rest = [jax.numpy.atleast_1d(x) for x in (*kept, *(_conjugate(seeds[n]) for n in g.seeds))]
             found = several(function(*(given[n] for n in self._names), *rest))
-            of = dict(zip(g.wrt, found, strict=True))
+            of = dict(zip(g.wrt, map(_conjugate, found), strict=True))
         out: list[Any] = []
         for (p, t), a in zip(self.tensors, arrays, strict=True):
-            none = np.zeros(a.shape, jax.dtypes.float0) if not t.is_float else jax.numpy.zeros_like(a)
+            none = np.zeros(a.shape, jax.dtypes.float0) if not t.is_inexact else jax.numpy.zeros_like(a)
             out.append(of.get(p.name, none))
         return tuple(out)
+
+
+def _conjugate(x: Any) -> Any:
+    """An adjoint of `tc.grad` as one of JAX, or the other way round: of x + iy that is dL/dx - i dL/dy."""
+    return jax.numpy.conj(x) if jax.numpy.iscomplexobj(x) else x
 
 
 def _number(p: r.ScalarParam, value: Any) -> Any:

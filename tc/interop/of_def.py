@@ -62,7 +62,7 @@ class OfDef(Generic[O]):
                 reached,
                 self.kernel.name,
                 ties=self.ties,
-                save=[x.name for x in front.checked.returns if front.typed.dtype(x.tensor).is_float],
+                save=[x.name for x in front.checked.returns if front.typed.dtype(x.tensor).is_inexact],
                 scalars=dict(keyed),
                 tensors=True,
             )

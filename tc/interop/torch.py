@@ -56,9 +56,9 @@ def op(
 
     `name` stands in the registered name in place of that of the def.  `backward` is `"auto"` (`tc.grad`), the
     source of a def, a callable, or None for an operator without gradients.  A backward def or callable takes
-    the arguments, then an adjoint for each floating result, and returns the adjoint of each floating tensor
-    parameter in order.  `ties` as in `tc.grad`; `backend` and options as in `tc.compile`, where by default
-    tensors on a GPU go to `cuda` and others to `cpu`.
+    the arguments, then an adjoint for each floating or complex result, and returns the adjoint of each such
+    tensor parameter in order.  `ties` as in `tc.grad`; `backend` and options as in `tc.compile`, where by
+    default tensors on a GPU go to `cuda` and others to `cpu`.
 
     The same arguments give the same operator.  Raises the errors of `tc.compile`.
     """
@@ -144,7 +144,8 @@ class Op(OfDef["Op"]):
             if isinstance(p, r.Tensor):
                 parts.append(f"Tensor {p.name}")
             else:
-                kind = "bool" if p.dtype.is_bool else "SymInt" if p.dtype.is_int else "float"
+                of = {"bool": p.dtype.is_bool, "SymInt": p.dtype.is_int, "complex": p.dtype.is_complex}
+                kind = next((n for n, is_of in of.items() if is_of), "float")
                 parts.append(f"{kind} {p.name}")
         parts += [f"Tensor({chr(97 + k)}!) {n}" for k, n in enumerate(self._inout)]
         made = len(self._results)
@@ -260,7 +261,7 @@ class Op(OfDef["Op"]):
         names, operator = made
         found = several(operator(*args, *(along[n] for n in names)))
         rest = iter(found[len(self._results) :])
-        told = tuple(next(rest) if self._dtypes[n].is_floating_point else None for n in self._results)
+        told = tuple(next(rest) if _is_inexact(self._dtypes[n]) else None for n in self._results)
         return told[0] if len(told) == 1 else told
 
     # ---- batches
@@ -279,7 +280,7 @@ class Op(OfDef["Op"]):
         ctx.set_materialize_grads(True)
         results = several(output)
         for x in results:
-            if not x.dtype.is_floating_point:
+            if not _is_inexact(x.dtype):
                 ctx.mark_non_differentiable(x)
         wrt = tuple(
             p.name
@@ -309,9 +310,8 @@ class Op(OfDef["Op"]):
         saved = ctx.saved_tensors
         tensors = iter(saved[: ctx.tensors])
         given = [next(tensors) if isinstance(p, r.Tensor) else ctx.scalars[p.name] for p in self._params]
-        seeds = {
-            n: g for n, g in zip(self._results, adjoints, strict=True) if self._dtypes[n].is_floating_point
-        }
+        pairs = zip(self._results, adjoints, strict=True)
+        seeds = {n: g for n, g in pairs if _is_inexact(self._dtypes[n])}
         if self.backward == "auto":
             of = self._automatic(ctx, given, list(saved[ctx.tensors :]), seeds)
         else:
@@ -330,7 +330,7 @@ class Op(OfDef["Op"]):
     def _given(self, given: list[Any], seeds: Mapping[str, Any]) -> dict[str, Any]:
         run = self.backward if callable(self.backward) else op(str(self.backward), backend=self._backend)
         found = several(run(*given, *seeds.values()))
-        floating = [p for p, t in self.tensors if t.is_float]
+        floating = [p for p, t in self.tensors if t.is_inexact]
         if len(found) != len(floating):
             raise ArgumentError(
                 f"the backward of '{self.kernel.name}' returns {_tensors(len(found))} where there "
@@ -360,6 +360,10 @@ def _at_least_1d(x: Any) -> Any:
 
 def _dtype(t: DType) -> Any:
     return torch.bool if t.is_bool else getattr(torch, t.name)
+
+
+def _is_inexact(dtype: Any) -> bool:
+    return dtype.is_floating_point or dtype.is_complex
 
 
 def _is_transformed() -> bool:

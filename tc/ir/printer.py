@@ -126,6 +126,8 @@ def _text(e: Expr, outer: int) -> str:
         case Let():
             shown = f"let {e.name} = {_text(e.value, _TERNARY)} in {_text(e.body, _TERNARY)}"
             return f"({shown})" if outer > _TERNARY else shown
+        case Call(name="imaginary", kind="intrinsic", args=(FloatImm() as size,)):
+            return f"({_text(size, _TERNARY)}j)" if size.value < 0 else f"{_text(size, _TERNARY)}j"
         case Call():
             return f"{e.name}({', '.join(_text(a, _TERNARY) for a in e.args)})"
         case Load():

@@ -86,3 +86,16 @@ def test_second_derivatives_of_total_variations(source: str, shape: tuple[int, .
     step = 1e-6 * along
     expected = (first(u + step, 1.0) - first(u - step, 1.0)) / 2e-6
     np.testing.assert_allclose(second(u, 1.0, along), expected, rtol=1e-6, atol=1e-7)
+
+
+def test_what_only_branches_read_that_are_never_taken_is_not_computed() -> None:
+    source = """def f(double(N) x, double(N) w) -> (t, y) {
+      t(j) +=! 1.0 where j in 0:N, i in 0:N
+      y(i) +=! (i > 1 ? w(j) + t(j) : exp(x(i))) where i in 0:N, j in 0:N
+    }"""
+    g = tc.grad(source)
+    assert "d_x(i) +=! d_y(i) * exp(x(i)) where" in g and " t(j)" not in g
+    x, d_y = np.arange(3.0), np.array([1.0, 10.0, 100.0])
+    d_x, d_w = tc.compile(g, backend="reference")(x, x, np.ones(3, "f4"), d_y)
+    np.testing.assert_allclose(d_x, [3, 30 * np.exp(1), 0])
+    np.testing.assert_allclose(d_w, [100] * 3)

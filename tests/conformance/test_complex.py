@@ -406,17 +406,6 @@ def test_a_complex_number_is_not_narrowed() -> None:
         tc.compile("def f(float(N) x) -> (float(N) y) { y(i) = 2j where i in 0:N }", backend="reference")
 
 
-def test_gradients_are_refused() -> None:
-    for differentiate in (tc.grad, tc.jvp):
-        for source in (
-            "def f(complex64(N) x, float(N) w) -> (s) { s +=! abs(x(i)) * w(i) }",
-            "def f(float(N) w) -> (s) { s +=! abs(w(i) * 1j) }",
-        ):
-            with pytest.raises(tc.SemanticError, match="of complex numbers is not built yet") as caught:
-                differentiate(source)
-            assert caught.value.code == "TC0244" and caught.value.span is not None
-
-
 def test_the_sac_notation_has_none() -> None:
     from tc.cli.translate import to_sac
     from tc.errors import Source

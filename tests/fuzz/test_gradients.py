@@ -11,9 +11,14 @@ from tests.share import examples
 
 
 def test_random_gradients() -> None:
-    seen = gradients.run(examples(60, 2), 11, "reference", progress=False, shrink=False)
+    seen = gradients.run(examples(60, 2), 11, "reference", progress=False, shrink=False, kind="real")
     assert seen.right >= examples(15, 2)
     assert seen.refused.total() <= seen.right / 10
+
+
+def test_random_gradients_of_complex_numbers() -> None:
+    seen = gradients.run(examples(8, 4), 3, "reference", progress=False, shrink=False, kind="complex")
+    assert seen.right >= examples(8, 4) - 1 and not seen.refused
 
 
 @pytest.mark.parametrize(
@@ -46,6 +51,16 @@ def test_a_wrong_gradient_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setitem(derivatives.DERIVATIVES, "tanh", lambda args, y, k, g: g)
     program = Program("def f(double(N) A0) -> (T0) { T0(i) = tanh(A0(i)) }", {"N": 3}, "small", 0)
+    with pytest.raises(gradients.WrongGradient, match="wanted"):
+        gradients.check(program, "reference")
+
+
+def test_a_gradient_without_conjugates_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tc.autodiff import derivatives
+
+    program = Program("def f(cdouble(N) z) -> (y) { y(i) = z(i) * z(i) }", {"N": 3}, "small", 0)
+    assert gradients.check(program, "reference") == "right"
+    monkeypatch.setattr(derivatives, "conj", lambda e: e)
     with pytest.raises(gradients.WrongGradient, match="wanted"):
         gradients.check(program, "reference")
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tc.dtypes import DType
 from tc.errors import InternalError
@@ -48,19 +48,23 @@ class Values:
     bindings: Bindings = field(default_factory=Bindings)
     pairs: dict[str, Pair] = field(default_factory=dict[str, Pair])
     renamed: dict[str, str] = field(default_factory=dict[str, str])
+    known: dict[str, str] = field(default_factory=dict[str, str])  # what is in scope -> its name
 
     # ---- lets
 
     def bind(self, e: Expr, name: str = "c") -> Expr:
         """A name for a value that is used more than once; the value itself if it is a name, a literal or a
-        read."""
+        read.  Equal values have one name."""
         if isinstance(e, x.Variable | x.IntImm | x.UIntImm | x.FloatImm):
             return e
         if isinstance(e, x.Call) and e.kind != "intrinsic":
             return e
-        chosen = fresh(f"{name}{len(self.taken)}", self.taken)
-        self.taken.add(chosen)
-        self.bindings.append((chosen, e))
+        same = repr(_of_one_site(e))  # which tells 0 from -0
+        chosen = self.known.get(same)
+        if chosen is None:
+            chosen = self.known[same] = fresh(f"{name}{len(self.taken)}", self.taken)
+            self.taken.add(chosen)
+            self.bindings.append((chosen, e))
         return x.Variable(chosen, e.dtype)
 
     def wrapped(self, e: Expr, bindings: Bindings | None = None) -> Expr:
@@ -75,8 +79,10 @@ class Values:
     def branch(self, e: Expr, convert: Callable[[Expr], Pair]) -> tuple[Pair, Bindings]:
         """The pair of a branch that may not be taken, and the lets that are evaluated with it alone."""
         outer, self.bindings = self.bindings, []
+        known = dict(self.known)
         pair = convert(e)
         inner, self.bindings = self.bindings, outer
+        self.known = known
         return pair, inner
 
     # ---- real expressions
@@ -262,6 +268,12 @@ class Values:
         right = self.bind(x.GE(re, zero))
         turned = x.Select(right, smaller, larger)
         return Pair(x.Select(right, larger, smaller), _call("copysign", turned, im))
+
+
+def _of_one_site(e: Expr) -> Expr:
+    """A value in which reads of one element that need no check are equal, wherever the source has them."""
+    e = x.rebuild(e, _of_one_site)
+    return replace(e, site=-1) if isinstance(e, x.Call) and e.site != -1 and not e.checked else e
 
 
 def negative(e: Expr) -> Expr:

@@ -48,8 +48,10 @@ class Machine:
     `conflict_miss_factor` is how many times as long, at most, a line takes that finds no room in its set of
     the first cache.  `prefetch_level` is the cache, 1 or 2, into which prefetch instructions bring lines.
     `prefetch_rereads` is 1 where rows that a nest reads several times are prefetched while the rows before
-    them are read, `prefetch_blocks` where those of the next block of a reduction are while one is read.
-    `stream_prefetch` is how many bytes ahead of its loads and stores a pointwise nest
+    them are read, `prefetch_blocks` where those of the next block of a reduction are while one is read; a
+    larger value is the bytes of a row from which the hardware prefetcher follows such blocks, so that shorter
+    rows alone are prefetched.  `stream_tasks` is how many tasks each core gets of a nest that streams blocks
+    of rows.  `stream_prefetch` is how many bytes ahead of its loads and stores a pointwise nest
     prefetches what it streams; 0 where that does not pay.  `fused_products` is 1 where a product among
     multiply-adds delays these and is better emitted as a multiply-add.
     """
@@ -80,6 +82,7 @@ class Machine:
     prefetch_level: int = 2
     prefetch_rereads: int = 1
     prefetch_blocks: int = 1
+    stream_tasks: int = 2
     stream_prefetch: int = 0
     fused_products: int = 0
 
@@ -218,10 +221,14 @@ _SPLIT_512 = frozenset(["znver4"])
 #   eight pixels at a time stall 4 to 7 cycles a row, twice 32 filters 11 to 13, 16 filters 2 to 3.
 # - Twice 32 filters of 58 x 58 pixels, on 64 pages, stall 7 to 12 cycles a row; on 32 pages none
 #   (docs/experiments/random-programs.md).
+# On Zen 3 sums of columns, of rows of 8 to 128 KB, were 1.02 to 1.5 times as fast without prefetches of the
+# next block, of rows of 2 to 4 KB 0.6 to 0.9 times; with one task a core, which reads longer pieces of rows,
+# and without these prefetches 1.0 to 1.8 times (docs/experiments/zen-3.md).
 # On Zen 5 rows stall as on Zen 4: with its two facts six of fifteen convolutions and products were 1.2 to
 # 2.5 times as fast, the others as fast (docs/experiments/zen-5.md).
 _BY_NAME: dict[str, dict[str, Any]] = {
     "znver2": {"issue_width": 4.0, "fused_products": 1, "partial_line_penalty": 30.0, "prefetch_level": 1},
+    "znver3": {"prefetch_blocks": 8 << 10, "stream_tasks": 1},
     "znver4": {"set_conflict_store_penalty": 1.7, "many_pages_penalty": 6.0},
     "znver5": {"set_conflict_store_penalty": 1.7, "many_pages_penalty": 6.0},
 }

@@ -217,4 +217,4 @@ def _pack_elements(r: Ref, nest: Nest, tiles: Mapping[str, Tile]) -> int:
 def _max_tasks(packed: Sequence[Ref], phases: Sequence[PhaseTile], machine: Machine) -> float:
     """The most tasks to make: few where long rows are streamed side by side, the fewer the more of them."""
     rows = 0 if packed else max((p.block for p in phases if p.block is not None), default=0)
-    return (float(TASKS_PER_CORE) if not rows else 2.0 if rows <= STREAMS else 1.0) * machine.cores
+    return (TASKS_PER_CORE if not rows else machine.stream_tasks if rows <= STREAMS else 1.0) * machine.cores

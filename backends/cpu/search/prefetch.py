@@ -297,7 +297,8 @@ def block_prefetches(
 ) -> tuple[PrefetchHint, ...]:
     """Prefetches of the far reads of a blocked phase whose rows are streams that end with their part of the
     tile, without those of `others`; none where the hardware prefetches them."""
-    if not w.context.machine.prefetch_blocks:
+    followed = w.context.machine.prefetch_blocks  # 0: all rows, 1: none, else those of so many bytes
+    if not followed:
         return ()
     prefetched = {(x.statement, x.read) for x in others}
     out: list[PrefetchHint] = []
@@ -314,7 +315,8 @@ def block_prefetches(
             if is_contiguous(r, w.context.work[s], vector)
             and (s, r.read) not in prefetched
             and w.is_far(r)
-            and (r in pieces or abs(r.strides.get(axis, 0)) * r.itemsize >= STREAM_STRIDE)
+            and (r in pieces or _stride_bytes(r, axis) >= STREAM_STRIDE)
+            and (followed == 1 or _stride_bytes(r, axis) < followed)
         ]
     return tuple(out)
 

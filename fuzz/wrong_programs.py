@@ -420,6 +420,33 @@ WRONG_PROGRAMS = (
         ),
     ),
     Miscompilation(
+        "the place of an extreme moves on at an equal value",
+        "prefix_places._rewritten",
+        "found = NE(here, before)",
+        "found = EQ(p.value, here)",
+        (
+            on(
+                "equivalence",
+                "def f(int(N) x) -> (i) { i(d) argmax=! x(k) where k <= d, d in 0:N, k in 0:N }",
+                N=40,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "the place of an extreme that is no number moves on",
+        "prefix_places._rewritten",
+        "if here.dtype.is_float:",
+        "if False:",
+        (
+            on(
+                "result",
+                "def f(float(N) x) -> (i) { i(d) argmax=! x(k) where k <= d, d in 0:N, k in 0:N }",
+                values={"x": (1, 2, float("nan"), 3)},
+                N=40,
+            ),
+        ),
+    ),
+    Miscompilation(
         "a row of prefixes without their own value has it",
         "column_prefixes._loop",
         "exclusive = p.offset != 0",

@@ -21,6 +21,7 @@ from tc.pipeline.program import (
     delay_pass,
     early_sums_pass,
     planes_pass,
+    prefix_places_pass,
     program_passes,
     same_program,
     time_tiles_pass,
@@ -306,6 +307,7 @@ _CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
 PASSES = PassList[CpuState](
     "cpu",
     (
+        prefix_places_pass(CpuState),
         column_prefixes_pass(CpuState),
         planes_pass(CpuState),
         contract_pass(CpuState),

@@ -11,7 +11,7 @@ from tc.codegen.gpu_module import Module
 from tc.ir.lines import split
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
-from tc.pipeline.program import contract_pass, planes_pass, program_passes
+from tc.pipeline.program import contract_pass, planes_pass, prefix_places_pass, program_passes
 
 from ..gpu.passes import GpuState, Lowered, assembled, mapping, unmapped, with_loops
 from ..gpu.search.candidates import SIMPLEST
@@ -137,7 +137,12 @@ _MAPPED: tuple[Pass[CudaState] | Search[CudaState], ...] = (
 _TO_LAUNCHES = (*program_passes(CudaState), *mapping(CudaState))
 PASSES = PassList[CudaState](
     "cuda",
-    (planes_pass(CudaState), contract_pass(CudaState), with_loops("cuda", _TO_LAUNCHES, _MAPPED, _CODE[:2])),
+    (
+        prefix_places_pass(CudaState),
+        planes_pass(CudaState),
+        contract_pass(CudaState),
+        with_loops("cuda", _TO_LAUNCHES, _MAPPED, _CODE[:2]),
+    ),
 )
 _ONE_THREAD: tuple[Pass[CudaState] | Search[CudaState], ...] = (
     Search(

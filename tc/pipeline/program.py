@@ -1,5 +1,6 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
+    prefix_places    arg-reductions over prefixes become prefix reductions
     column_prefixes  prefix reductions down columns become sequential loops
     planes       complex temporaries are stored with a row of real and a row of imaginary parts
     contract     temporaries lose dimensions that only tell the iterations of a sequential loop apart
@@ -19,13 +20,14 @@
     collapse     neighbouring dimensions that every statement uses together become one
     interchange  the loops of a reduction get the order in which its operands lie in memory
 
-The order matters.  `column_prefixes`, `planes`, `contract`, `early_sums`, `delay` and `time_tiles` see a
-program with its sequential loops, the other passes see each straight-line part of it.  `restrict` is the
-first of these: it turns guarded operands into plain ones, which `inline` and `materialize` then judge.
-`inline` precedes `materialize`, which may store again what several inlined values share.  `conditions`
-follows the passes that move values into other domains.  `collapse` merges dimensions that no condition tells
-apart, and needs the loops in the order of the source, so `interchange` follows it.  Long reductions are split
-afterwards (`tc.transforms.program.rfactor`): the cpu backend splits them in one way, GPUs try several.
+The order matters.  `prefix_places`, `column_prefixes`, `planes`, `contract`, `early_sums`, `delay` and
+`time_tiles` see a program with its sequential loops, the other passes see each straight-line part of it.
+`restrict` is the first of these: it turns guarded operands into plain ones, which `inline` and `materialize`
+then judge. `inline` precedes `materialize`, which may store again what several inlined values share.
+`conditions` follows the passes that move values into other domains.  `collapse` merges dimensions that no
+condition tells apart, and needs the loops in the order of the source, so `interchange` follows it.  Long
+reductions are split afterwards (`tc.transforms.program.rfactor`): the cpu backend splits them in one way,
+GPUs try several.
 
 A target may turn passes off, and decides by its cost model what pays (`ProgramPolicy`); it cannot change the
 order.  After every pass, `TC_VERIFY=1` checks the form of the program and runs it in its states before and
@@ -58,6 +60,7 @@ from tc.transforms.program import (
     phases,
     planes,
     prefix_factors,
+    prefix_places,
     prefixes,
     zero_points,
 )
@@ -111,6 +114,7 @@ class ProgramState:
     typical: Mapping[str, int]
     inlined: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
     by_rows: tuple[str, ...] = ()
     planes: tuple[str, ...] = ()
     contracted: tuple[str, ...] = ()
@@ -128,6 +132,7 @@ class ProgramState:
     def transformations_text(self) -> str:
         """A line for each kind of transformation that changed the program."""
         lines = (
+            ("places of extremes as prefix reductions", self.places),
             ("prefix reductions from row to row", self.by_rows),
             ("complex, with a row of each part", self.planes),
             ("for one iteration alone", self.contracted),
@@ -169,6 +174,13 @@ def same_program(before: ProgramState, after: ProgramState) -> str:
         return ""
     oracles = (verify.program(after.program), equivalence.same_results(before.program, after.program))
     return ", ".join(o for o in oracles if o)
+
+
+def _prefix_places(state: P) -> P:
+    if state.policy.prefix is None:
+        return state
+    program, names = prefix_places.into_prefixes(state.program)
+    return replace(state, program=program, places=names)
 
 
 def _column_prefixes(state: P) -> P:
@@ -289,8 +301,18 @@ def _judged(name: str, does: str, file: str, run: Callable[[P], P]) -> Pass[P]:
     return Pass(name, does, file, run, show, same_program)
 
 
+def prefix_places_pass(kind: type[P]) -> Pass[P]:
+    """The first pass over a program, while it still has its sequential loops."""
+    return _judged(
+        "prefix_places",
+        "make arg-reductions over prefixes prefix reductions",
+        "tc/transforms/program/prefix_places.py",
+        _prefix_places,
+    )
+
+
 def column_prefixes_pass(kind: type[P]) -> Pass[P]:
-    """The pass over a program, before its sequential loops are told apart from its straight-line parts."""
+    """The pass after it, over the same program."""
     return _judged(
         "column_prefixes",
         "make prefix reductions down columns sequential loops",

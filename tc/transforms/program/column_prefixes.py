@@ -134,7 +134,8 @@ def _loop(program: Program, one: _Prefix, names: set[str], loops: set[str]) -> l
 
     def of(at: Expr, e: Expr) -> Expr:
         """An expression of the point of the reduction that goes into the result of a row."""
-        return substitute(e, {p.var.name: simplify(Sub(at, step) if exclusive else at, exact=True)})
+        point = simplify(Sub(at, step) if exclusive else at, exact=True)
+        return simplify(substitute(e, {p.var.name: point}), exact=True)
 
     def made(
         stem: str, at: Expr, op: Op | None, value: Expr, reduced: bool, around: tuple[Loop, ...]

@@ -88,7 +88,7 @@ def loops_of(source: str, **sizes: int) -> list[str]:
         (of_rows(4000), {"N": 5000, "D": 64}, "d_part in [0, 2)"),
         (of_rows(4000), {"N": 5000, "D": 70}, "d_part in [0, 2)"),
         (PLANES.replace("0:7", "0:4000"), {"N": 5000, "C": 3, "W": 20}, "c in [0, 3)"),
-        (of_rows(4000), {"N": 500, "D": 64}, ""),  # too few
+        (of_rows(4000), {"N": 100, "D": 64}, ""),  # too few
         (of_rows(4000), {"N": 5000, "D": 16}, ""),  # one line
         (of_rows(7), {"N": 5000, "D": 64}, "n_part in [0, 8)"),
         (of_rows(200), {"N": 5000, "D": 16}, "n_part in [0, 3)"),
@@ -186,6 +186,20 @@ def test_a_loop_along_rows_inside_of_others() -> None:
     for p in range(2):
         np.add.at(want[p], ids[p], x[p])
     np.testing.assert_array_equal(tc.compile(source, "cpu")(x, ids), want)
+
+
+@pytest.mark.parametrize("backend", ["reference", "cpu"])
+def test_columns_whose_rows_data_choose_are_no_vectors(backend: str) -> None:
+    """Neighbouring columns are updated in rows of their own: vectors of them were an internal error."""
+    source = """def f(float(N) x, int(D) ids) -> (y) {
+      y(s,d) = 0 where s in 0:9, d in 0:D
+      y(ids(d),d) += x(n) * 2
+    }"""
+    g = np.random.default_rng(0)
+    x, ids = g.integers(-9, 9, 30).astype("f4"), g.integers(0, 9, 70).astype("i4")
+    want = np.zeros((9, 70), "f4")
+    want[ids, np.arange(70)] = 2 * x.sum()
+    np.testing.assert_array_equal(tc.compile(source, backend)(x, ids), want)
 
 
 @pytest.mark.parametrize("rows", [7, 6000])

@@ -236,8 +236,9 @@ def _rows(body: Stmt) -> _Rows | None:
 def _moves_in(row: For, inner: list[For], s: Compute) -> bool:
     numbers = isinstance(row.lower, IntImm) and isinstance(row.upper, IntImm) and row.step == 1
     bounds = {v for x in inner for e in (x.lower, x.upper) for v in variables(e)}
-    last = bool(s.subscripts) and s.subscripts[-1] == Variable(row.var)
-    return numbers and row.kind is LoopKind.SERIAL and row.var not in bounds and last and separate(row)
+    along = bool(s.subscripts) and s.subscripts[-1] == Variable(row.var)
+    along = along and not any(row.var in variables(e) for e in s.subscripts[:-1])
+    return numbers and row.kind is LoopKind.SERIAL and row.var not in bounds and along and separate(row)
 
 
 def _vectors(row: For, first: Expr | int, count: int, s: Compute, lanes: int) -> Stmt:

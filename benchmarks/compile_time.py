@@ -79,10 +79,11 @@ def sized(case: Case, *, tiny: bool = False) -> tuple[str, str | None, dict[str,
 
 def passes_of(backend: str) -> dict[str, str]:
     """The passes of a compile in order, and what each does."""
-    from tc import Options, inspect_passes, registry
+    from tc import Options, registry
+    from tc.inspection import pass_times
 
-    lists = inspect_passes.lists(registry.get(backend, run=False), Options())
-    return {p.name: p.does for p in inspect_passes.listed(lists)}
+    lists = pass_times.lists(registry.get(backend, run=False), Options())
+    return {p.name: p.does for p in pass_times.listed(lists)}
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,20 +13,20 @@ from tc import interpreter
 from tc.cache.memory import CompileCache
 from tc.dtypes import DType
 from tc.errors import ArgumentError, DTypeError, Error, PreconditionError, Source
-from tc.generic_kernel import GenericKernel, binding_of
+from tc.instances.kernel_signature import foreign_integers, signature
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import text
 from tc.kernel import Compiled, Kernel, Request, built_program
-from tc.kernel_signature import foreign_integers, signature
 from tc.lang.notations import Known
 from tc.lang.parse import parse
 from tc.lang.syntax import Def
 from tc.lang.type_variables import BOUNDS, binding_from, entry_of, mentions_variables
-from tc.open_kernel import Make, OpenKernel
+from tc.open_kernels.generic_kernel import GenericKernel, binding_of
+from tc.open_kernels.open_kernel import Make, OpenKernel
+from tc.open_kernels.polymorphic import PolymorphicKernel, argument_kind
 from tc.options import Dynamic, Options
 from tc.pipeline.devices import HasDevices
 from tc.pipeline.front import Front, Variant, front
-from tc.polymorphic import PolymorphicKernel, argument_kind
 from tc.range_table import Range
 from tc.registry import Availability, availability, get, loaded
 from tc.registry import names as backend_names

@@ -10,15 +10,10 @@ from typing import Any, TypeVar
 
 from tc import _native
 from tc.cache.memory import CompileCache
-from tc.compiled import Compiled
 from tc.dtypes import DType
 from tc.errors import ArgumentError, BackendError, PerformanceNotice, Source, Warning, warn
-from tc.ir.evaluate import evaluate
-from tc.ir.program import Program
-from tc.ir.specialize import require
-from tc.kernel_devices import KernelDevices
-from tc.kernel_options import TunedOptions
-from tc.kernel_signature import (
+from tc.instances.compiled import Compiled
+from tc.instances.kernel_signature import (
     boxes_of,
     definition,
     origins,
@@ -26,7 +21,12 @@ from tc.kernel_signature import (
     shapes_of,
     signature,
 )
-from tc.kernel_sizes import check_complete, check_integers, check_names, outer_sizes
+from tc.instances.kernel_sizes import check_complete, check_integers, check_names, outer_sizes
+from tc.ir.evaluate import evaluate
+from tc.ir.program import Program
+from tc.ir.specialize import require
+from tc.kernel_devices import KernelDevices
+from tc.kernel_options import TunedOptions
 from tc.kernel_tools import KernelTools
 from tc.lang import resolved as r
 from tc.lang.notations import Known
@@ -404,7 +404,7 @@ class Kernel(KernelTools, KernelDevices):
                 self._noted.update(dict.fromkeys(found.compiled.notes))
         directory = dump_directory()
         if directory is not None and fresh:
-            from tc.inspect import dump
+            from tc.inspection.stages import dump
 
             dump(self, {**sizes, **scalars}, directory)
         return replace(found, sizes=dict(sizes), kernel=self) if self._dynamic else found

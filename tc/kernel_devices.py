@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from tc import _native
-from tc.compiled import Compiled
 from tc.dtypes import BY_NAME
 from tc.errors import BackendError
-from tc.failures import failure
-from tc.kernel_signature import foreign_integers
+from tc.instances.compiled import Compiled
+from tc.instances.failures import failure
+from tc.instances.kernel_signature import foreign_integers
 from tc.pipeline.devices import DeviceCall, DeviceLauncher, Devices
 from tc.runtime import device_call, device_graph, dispatch
 from tc.runtime.device_arrays import on_device

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tc.errors import ArgumentError, Source
-from tc.kernel_signature import python_signature
+from tc.instances.kernel_signature import python_signature
 from tc.lang.generic import monomorphic
 from tc.range_table import RangeTable
 from tc.runtime.signature import Signature
@@ -90,7 +90,7 @@ class KernelTools:
         shown = import_module("tc.views.notebook")
         if stage == "html":
             return shown.Page(import_module("tc.views.page").page(self, values))
-        return shown.StageText(import_module("tc.inspect").artifact(self, stage, values))
+        return shown.StageText(import_module("tc.inspection.stages").artifact(self, stage, values))
 
     def tc_source(self, what: str) -> Source:
         """The source with its type variables as they are here, for `what` compiles or changes it.  Raises

@@ -17,17 +17,17 @@ from tc.bundle import archive, link, manifest
 from tc.cache import disk
 from tc.dtypes import BY_NAME, DType
 from tc.errors import ArgumentError, BackendError, DTypeError, did_you_mean
-from tc.failures import checked_box
-from tc.generic_kernel import GenericKernel
+from tc.instances.failures import checked_box
+from tc.instances.kernel_signature import boxes_of, same_types, signature
+from tc.instances.kernel_sizes import check_complete, check_integers
 from tc.ir.printer import text
 from tc.ir.program import Program
 from tc.kernel import Kernel, built_program
-from tc.kernel_signature import boxes_of, same_types, signature
-from tc.kernel_sizes import check_complete, check_integers
+from tc.open_kernels.generic_kernel import GenericKernel
+from tc.open_kernels.polymorphic import PolymorphicKernel
 from tc.options import Options, typical_size
 from tc.pipeline.front import Variant, specialize
 from tc.pipeline.target import Exported, Exporting
-from tc.polymorphic import PolymorphicKernel
 from tc.range_table import shown
 
 Sizes = Mapping[str, int]

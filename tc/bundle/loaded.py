@@ -14,7 +14,7 @@ from tc.bundle.archive import Archive, malformed
 from tc.bundle.manifest import Instance, Kernel, Manifest, Target, read
 from tc.dtypes import DType
 from tc.errors import ArgumentError, BackendError, Error, did_you_mean
-from tc.failures import out_of_range, stopped
+from tc.instances.failures import out_of_range, stopped
 from tc.ir.evaluate import evaluate
 from tc.ir.expr_json import from_json
 from tc.ir.specialize import excluded

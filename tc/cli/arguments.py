@@ -168,9 +168,9 @@ def kernel_of(
     Its options and dynamic sizes are for its backend: another one gets neither.
     """
     from tc.api import compile_source
-    from tc.generic_kernel import GenericKernel
+    from tc.open_kernels.generic_kernel import GenericKernel
+    from tc.open_kernels.polymorphic import PolymorphicKernel
     from tc.options import Options
-    from tc.polymorphic import PolymorphicKernel
 
     same = case if case is not None and args.backend in (None, case.backend) else None
     options: dict[str, Any] = dict(same.options) if same else {}

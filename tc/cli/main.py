@@ -251,7 +251,7 @@ def _export(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
 
 
 def _show(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
-    from tc.inspect import STAGES, unknown
+    from tc.inspection.stages import STAGES, unknown
 
     if args.stage == "list":
         for name, (what, needs_sizes) in STAGES.items():

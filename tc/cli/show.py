@@ -29,7 +29,7 @@ def add_arguments(p: argparse.ArgumentParser, file: str) -> None:
 def run(args: argparse.Namespace, kernel: Any, values: Mapping[str, int]) -> None:
     """Show a stage of a kernel.  Raises ArgumentError: code TC0513 if sizes are missing, TC0514 for a stage
     that is unknown or not drawn, TC0515 for arguments that do not go together."""
-    from tc.inspect import STAGES, passes, unknown
+    from tc.inspection.stages import STAGES, passes, unknown
 
     stage = args.stage
     _check(args)
@@ -83,7 +83,7 @@ def _check(args: argparse.Namespace) -> None:
 
 def _all(kernel: Any, values: Mapping[str, int], missing: Sequence[str], code: bool) -> None:
     """All stages, the emitted code only if it is wanted."""
-    from tc.inspect import CODE, STAGES
+    from tc.inspection.stages import CODE, STAGES
 
     for name, (what, needs_sizes) in STAGES.items():
         if name in CODE and not code:

@@ -7,10 +7,10 @@ from typing import Any
 
 from tc.dtypes import BY_NAME, DType
 from tc.errors import ArgumentError, Source
-from tc.generic_kernel import GenericKernel, binding_of
 from tc.lang import syntax as s
 from tc.lang.generic import monomorphic
 from tc.lang.type_variables import Known
+from tc.open_kernels.generic_kernel import GenericKernel, binding_of
 
 
 class GenericOp:

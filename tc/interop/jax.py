@@ -21,12 +21,12 @@ import numpy as np
 
 from tc.api import Kernel, compile
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
-from tc.generic_kernel import GenericKernel
 from tc.interop import xla
 from tc.interop.generic import GenericOp
 from tc.interop.of_def import OfDef, several
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
+from tc.open_kernels.generic_kernel import GenericKernel
 from tc.runtime.arrays import numpy_dtype
 
 jax: Any = import_module("jax")

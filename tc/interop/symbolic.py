@@ -8,6 +8,7 @@ from typing import Any, cast
 
 from tc.api import Kernel
 from tc.errors import ArgumentError
+from tc.instances.kernel_signature import boxes_of
 from tc.ir.expr import (
     EQ,
     GE,
@@ -29,7 +30,6 @@ from tc.ir.expr import (
     Variable,
 )
 from tc.ir.simplify import simplify
-from tc.kernel_signature import boxes_of
 from tc.lang import resolved as r
 from tc.ranges import Depends
 

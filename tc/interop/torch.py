@@ -25,12 +25,12 @@ from tc.api import Kernel, compile
 from tc.autodiff.gradient import Gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, SemanticError
-from tc.generic_kernel import GenericKernel
 from tc.interop.generic import GenericOp
 from tc.interop.of_def import OfDef, several
 from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
+from tc.open_kernels.generic_kernel import GenericKernel
 
 torch: Any = import_module("torch")  # whose own annotations leave much unsaid
 Backward = str | Callable[..., Any] | None

@@ -15,9 +15,9 @@ from typing import Any
 
 from tc import _native
 from tc.api import Kernel
-from tc.compiled import Compiled
 from tc.dtypes import BY_NAME, DType
-from tc.failures import failure
+from tc.instances.compiled import Compiled
+from tc.instances.failures import failure
 from tc.lang import resolved as r
 from tc.runtime.arrays import dlpack_type
 

@@ -15,8 +15,8 @@ import numpy as np
 from tc import __version__
 from tc.api import compile_source
 from tc.errors import ArgumentError, BackendError, Error, Source
+from tc.instances.kernel_signature import signature
 from tc.kernel import Kernel
-from tc.kernel_signature import signature
 from tc.options import Dynamic, Options
 from tc.pipeline.load import versions
 from tc.support import settings as environment

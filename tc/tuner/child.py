@@ -65,7 +65,7 @@ class Job:
         """The program compiled for a backend."""
         from tc.api import compile_source
         from tc.errors import Source
-        from tc.open_kernel import OpenKernel
+        from tc.open_kernels.open_kernel import OpenKernel
 
         source = Source(self.source, self.name)
         made: Any = compile_source(source, backend, self.entry, options, checks, self.lang, dynamic=dynamic)

@@ -7,7 +7,7 @@ from html import escape
 from itertools import groupby
 
 from tc.errors import Span
-from tc.inspect_passes import times
+from tc.inspection.pass_times import times
 from tc.ir.program import Stage
 from tc.kernel import Kernel
 from tc.poly.tree_nodes import Node

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from tc.errors import ArgumentError, BackendError, Span
-from tc.inspect import range_lines
+from tc.inspection.stages import range_lines
 from tc.ir.lines import Line
 from tc.ir.printer import assignment_text, program_lines
 from tc.kernel import Kernel

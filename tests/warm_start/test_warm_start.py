@@ -18,8 +18,8 @@ import pytest
 import tc
 from tc.api import compile_checked
 from tc.cache import disk
-from tc.generic_kernel import GenericKernel
-from tc.polymorphic import PolymorphicKernel
+from tc.open_kernels.generic_kernel import GenericKernel
+from tc.open_kernels.polymorphic import PolymorphicKernel
 from tc.warm_start import card, key, start
 from tc.warm_start.kernel import WarmKernel
 from tc.warm_start.open_kernel import WarmOpenKernel

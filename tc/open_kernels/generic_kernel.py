@@ -12,7 +12,7 @@ from tc.errors import DTypeError, Source
 from tc.kernel import Kernel
 from tc.lang import syntax as s
 from tc.lang.type_variables import Known, binding_from, check_bound, unbound
-from tc.open_kernel import Make, OpenKernel
+from tc.open_kernels.open_kernel import Make, OpenKernel
 from tc.runtime.device_arrays import element_type
 
 

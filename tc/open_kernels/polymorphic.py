@@ -11,7 +11,7 @@ from tc.errors import ArgumentError, Source
 from tc.kernel import Kernel
 from tc.lang.notations import Known
 from tc.lang.sac.program import Parameter
-from tc.open_kernel import Make, OpenKernel
+from tc.open_kernels.open_kernel import Make, OpenKernel
 from tc.runtime import arrays
 from tc.runtime.device_arrays import element_type, on_device, rank
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tc import inspect_passes
 from tc.errors import ArgumentError, BackendError, Span, did_you_mean
+from tc.inspection import pass_times
 from tc.ir.printer import program_text
 from tc.lang.notations import formatted
 from tc.lang.resolved import Statement
@@ -43,13 +43,13 @@ CODE = ("code", "llvm", "asm")  # stages of a thousand lines and more
 def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
     """A stage of a kernel, or its program after a pass; `values` are sizes and specialised scalars."""
     if stage == "passes":
-        return inspect_passes.table(kernel, values)
+        return pass_times.table(kernel, values)
     if stage not in STAGES:
         known = passes(kernel)
         if stage in known:
             if known[stage]:
                 kernel.ranges.at(**values)  # all of them are needed, and none else
-            return inspect_passes.text_after(kernel, stage, values)
+            return pass_times.text_after(kernel, stage, values)
         raise unknown(stage, known)
     front = kernel.front
     if stage == "syntax":
@@ -79,8 +79,8 @@ def artifact(kernel: Kernel, stage: str, values: Mapping[str, int]) -> str:
 
 def passes(kernel: Kernel) -> dict[str, bool]:
     """The passes of a kernel's compile, in order, each with whether it needs sizes."""
-    found = inspect_passes.lists(kernel.backend_object, kernel.options)
-    return {p.name: p.sizes for p in inspect_passes.listed(found)}
+    found = pass_times.lists(kernel.backend_object, kernel.options)
+    return {p.name: p.sizes for p in pass_times.listed(found)}
 
 
 def unknown(stage: str, passes: Iterable[str] = ()) -> ArgumentError:
@@ -105,7 +105,7 @@ def dump(kernel: Kernel, values: Mapping[str, int], directory: Path) -> Path:
         except BackendError as e:  # a backend that has no such stage
             content = f"{e}\n"
         (folder / f"{stage}.txt").write_text(content, encoding="utf-8")
-    record = inspect_passes.recorded(kernel, values, None)
+    record = pass_times.recorded(kernel, values, None)
     for number, name in enumerate(record.ran):
         if name in record.texts:
             path = folder / "passes" / f"{number:02}-{name}.txt"

@@ -1,0 +1,1 @@
+"""The stages and passes of a compile as text."""

@@ -336,5 +336,6 @@ def _kernel(
 
 def _requirements(program: Program) -> tuple[manifest.Requirement, ...]:
     return tuple(
-        manifest.Requirement(p.condition, text(p.display), p.reason, p.span) for p in program.preconditions
+        manifest.Requirement(p.condition, text(p.display), p.reason, p.span, p.remedy)
+        for p in program.preconditions
     )

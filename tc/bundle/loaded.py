@@ -432,5 +432,5 @@ def _require(instance: Instance, sizes: Mapping[str, int], scalars: Mapping[str,
             continue
         for r in requirements:
             if not evaluate(r.condition, values):
-                raise excluded(r.reason, r.shown, r.span, sizes)
+                raise excluded(r.reason, r.shown, r.span, sizes, r.remedy)
         return

@@ -27,12 +27,14 @@ Shape = tuple[Expr, ...]
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """A relation between sizes that a call must satisfy; `shown` is what messages have."""
+    """A relation between sizes that a call must satisfy; `shown` is what messages have, `remedy` how else the
+    source could be written."""
 
     condition: Expr
     shown: str
     reason: str
     span: Span | None
+    remedy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +178,7 @@ def _write_requirement(r: Requirement) -> dict[str, Any]:
     return {
         "condition": to_json(r.condition),
         "shown": r.shown,
+        "remedy": r.remedy,
         "reason": r.reason,
         "span": _write_span(r.span),
     }
@@ -287,7 +290,8 @@ def _consistent(instance: Instance, libraries: Mapping[str, Library]) -> None:
 def _read_instance(data: Any, name: str, source: Source) -> Instance:
     def requirement(r: Any) -> Requirement:
         span = _read_span(r["span"], source)
-        return Requirement(from_json(r["condition"]), _text(r["shown"]), _text(r["reason"]), span)
+        remedy = _text(r.get("remedy", ""))  # which the first bundles did not have
+        return Requirement(from_json(r["condition"]), _text(r["shown"]), _text(r["reason"]), span, remedy)
 
     params = _each(data["parameters"], lambda p: _read_param(p, source))
     outputs = _each(data["results"], lambda o: _read_output(o, source))

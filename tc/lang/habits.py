@@ -93,6 +93,13 @@ _AT = (
 )
 
 
+USUAL_MODES = {  # boundary modes, as other libraries call them
+    **dict.fromkeys(("edge", "replicate", "nearest", "border", "extend"), "clamp"),
+    **dict.fromkeys(("circular", "periodic", "grid"), "wrap"),
+    **dict.fromkeys(("mirror", "reflection"), "reflect"),
+    **dict.fromkeys(("constant", "const", "value", "pad"), "fill=value"),
+    "zeros": "zero",
+}
 _BESIDE = (
     "the extreme and its place are two statements, which share the loop: k_of(i) argmax=! x(i,k) and "
     "m(i) max=! x(i,k)"
@@ -168,7 +175,7 @@ def _of_statements(text: str, start: int, token: str, before: str) -> str | None
             return _BESIDE
         return "a call with several results names them without subscripts: (a, b) = f(x)"
     if token == "(" and (m := re.search(r"\[\s*(?:\w+\s*,\s*)*(\w+)$", before)):
-        mode = "fill" if m.group(1) in ("constant", "const", "value") else m.group(1)
+        mode = "fill" if USUAL_MODES.get(m.group(1)) == "fill=value" else m.group(1)
         return f"the value that a mode has stands behind =: x[{mode}=1](i-1)"
     if token == "," and before.endswith(")") and _NEXT_STATEMENT.match(text, start):
         return "statements are separated by ; or by new lines"

@@ -15,13 +15,6 @@ from tc.lang.scope import CONSTANTS, Scope, reject_builtin, size_from_parameter
 MAX_HEIGHT = 200  # of an expression with its lets substituted
 MAX_NODES = 20_000
 MODES = ("none", "zero", "fill", "clamp", "reflect", "symmetric", "wrap")
-_USUAL_MODES = {  # what other libraries call them
-    **dict.fromkeys(("edge", "replicate", "nearest", "border", "extend"), "clamp"),
-    **dict.fromkeys(("circular", "periodic", "grid"), "wrap"),
-    **dict.fromkeys(("mirror", "reflection"), "reflect"),
-    **dict.fromkeys(("constant", "value", "pad"), "fill=value"),
-    "zeros": "zero",
-}
 
 
 class StatementResolver:
@@ -237,7 +230,7 @@ class StatementResolver:
     def _mode(self, m: s.Mode) -> r.Mode:
         if m.name not in MODES or (m.name == "fill") != (m.value is not None):
             what = "needs a value" if m.name == "fill" else "takes no value"
-            known, usual = m.name in MODES, _USUAL_MODES.get(m.name)
+            known, usual = m.name in MODES, habits.USUAL_MODES.get(m.name)
             raise SemanticError(
                 f"the boundary mode '{m.name}' {what}" if known else f"'{m.name}' is no boundary mode",
                 m.span,

@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
+from html import escape
 from multiprocessing import get_context
 from typing import Any
 
@@ -143,7 +144,8 @@ def test_notebooks_show_stages_in_lines() -> None:
     html = choice._repr_html_()
     assert html.startswith("<pre>region 0") and html.endswith("</pre>")
     loops: Any = kernel.specialize(N=64).inspect("loops")
-    assert "] &lt; 2.0" in loops._repr_html_()
+    assert "] &lt; 2.0 ? 1 : 0" in loops._repr_html_()
+    assert loops._repr_html_() == f"<pre>{escape(loops)}</pre>"
     page: Any = kernel.inspect("html", N=64)
     frame = page._repr_html_()
     assert frame.startswith('<iframe srcdoc="&lt;!') and frame.count('"') == 6

@@ -59,12 +59,9 @@ def into_loops(program: Program, worth: Callable[[Columns], bool]) -> Found:
             stages.append(s)
             continue
         one, _ = found
-        if neutral_start(program, s) is not None:
-            stages.pop()
-        taken = {x.name for x in (*program.stages, *stages)}
-        stages += _loop(
-            program, one, taken, {loop.name for x in (*program.stages, *stages) for loop in x.loops}
-        )
+        stages.pop()  # the start, which the loop has for its first row
+        made = (*program.stages, *stages)
+        stages += _loop(program, one, {x.name for x in made}, {loop.name for x in made for loop in x.loops})
         names.append(program.func_buffers[s.func])
         if one.behind is not None:
             multiplied.append(names[-1])
@@ -107,10 +104,10 @@ def _columns(program: Program, s: Stage) -> tuple[_Prefix, Columns] | None:
         return None
     if not all((constant(simplify(e, exact=True)) or 0) >= 0 for e in inside):
         return None
-    at = next(i for i, a in enumerate(s.args) if a == Variable(name)) if Variable(name) in s.args else None
     rows = constant(d.range.extent)
-    if at is None or rows is None or rows < 2:
+    if Variable(name) not in s.args or rows is None or rows < 2:
         return None
+    at = s.args.index(Variable(name))
     width = func.dtype.itemsize
     ranges = {Variable(v.name): v.range for v in s.domain.vars}
     for a in s.args[at + 1 :]:

@@ -21,7 +21,7 @@ from tc.ir.lower import neutral
 from tc.ir.program import Domain, IterVar, Loop, Op, Program, Range, Stage, fresh
 from tc.ir.simplify import simplify
 from tc.transforms.program.prefix_factors import Split, split
-from tc.transforms.program.prefix_forms import Prefix, prefix_of
+from tc.transforms.program.prefix_forms import Prefix, each_is_a_point, prefix_of
 from tc.transforms.program.reductions import neutral_start
 
 _COMBINED = {"+": Add, "*": Mul, "min": Min, "max": Max}
@@ -99,10 +99,7 @@ def _columns(program: Program, s: Stage) -> tuple[_Prefix, Columns] | None:
     (name,) = prefix.along
     d, k = next(v for v in s.domain.vars if v.name == name), prefix.var.range
     starts = (k.end, d.range.end) if prefix.suffix else (k.min, d.range.min)
-    inside = (Sub(d.range.min, k.min), Sub(k.end, d.range.end))
-    if constant(simplify(Sub(*starts), exact=True)) != 0:
-        return None
-    if not all((constant(simplify(e, exact=True)) or 0) >= 0 for e in inside):
+    if constant(simplify(Sub(*starts), exact=True)) != 0 or not each_is_a_point(prefix, d.range):
         return None
     rows = constant(d.range.extent)
     if Variable(name) not in s.args or rows is None or rows < 2:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tc.ir.expr import GE, GT, LE, LT, Call, Expr, FloorDiv, IntImm, Sub, Variable, variables, walk
-from tc.ir.program import IterVar, Program, Stage
+from tc.ir.expr import GE, GT, LE, LT, Call, Expr, FloorDiv, IntImm, Sub, Variable, constant, variables, walk
+from tc.ir.program import IterVar, Program, Range, Stage
 from tc.ir.simplify import from_terms, linear_terms, simplify
 from tc.transforms.program.reductions import reads_others
 
@@ -36,6 +36,14 @@ class Prefix:
         terms, offset = linear_terms(self.bound)
         only = len(self.along) == 1 and terms == {Variable(next(iter(self.along))): 1}
         return offset if only else None
+
+
+def each_is_a_point(prefix: Prefix, results: Range) -> bool:
+    """Whether each place of a result is a point of the reduction, which then has a value of its own."""
+    points = prefix.var.range
+    inside = (Sub(results.min, points.min), Sub(points.end, results.end))
+    found = [constant(simplify(e, exact=True)) for e in inside]
+    return all(n is not None and n >= 0 for n in found)
 
 
 def prefix_of(program: Program, stage: Stage) -> Prefix | None:

@@ -42,7 +42,7 @@ from tc.ir.expr import (
 from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh
 from tc.ir.simplify import simplify
-from tc.transforms.program.prefix_forms import Prefix, prefix_of
+from tc.transforms.program.prefix_forms import Prefix, each_is_a_point, prefix_of
 
 _CHUNKS = 2  # points of a prefix, below which direct sums are as fast
 
@@ -217,9 +217,7 @@ class _Rewriter:
         if p.offset not in (0, 1 if p.suffix else -1) or self.func.dtype != self.dtype:
             return False
         d = next(v.range for v in self.stage.domain.vars if v.name in p.along)
-        inside = (Sub(d.min, p.var.range.min), Sub(p.var.range.end, d.end))
-        found = [simplify(e, exact=True) for e in inside]
-        return all(isinstance(e, IntImm) and e.value >= 0 for e in found)
+        return each_is_a_point(p, d)
 
     def chunks(self, values: Callable[[Expr], Expr], anew: bool) -> None:
         """The results from the sums of chunks, the prefixes of these, and the rest."""

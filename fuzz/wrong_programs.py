@@ -406,9 +406,9 @@ WRONG_PROGRAMS = (
     ),
     Miscompilation(
         "of several divisors of a sum the first is left",
-        "divisors.divide_after",
-        "for d in divisors:",
-        "for d in divisors[:1]:",
+        "product_terms.Product.after",
+        "for e in self.divisors:",
+        "for e in self.divisors[:1]:",
         (
             on(
                 "equivalence",
@@ -476,7 +476,7 @@ WRONG_PROGRAMS = (
     ),
     Miscompilation(
         "of several factors of a prefix the first is left",
-        "prefix_factors.Split.scaled",
+        "product_terms.Product.after",
         "for e in self.factors:",
         "for e in self.factors[:1]:",
         (

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 
-from tc.ir.expr import Call, Cast, Expr, IfThenElse, Variable, children, rebuild, walk
+from tc.ir.expr import Call, Cast, Expr, IfThenElse, Variable, children, rebuild, walk, without_sites
 
 _LEAST = 4  # nodes of a part that is worth a name
 
@@ -18,7 +17,7 @@ _LEAST = 4  # nodes of a part that is worth a name
 def shared(e: Expr, fresh: Callable[[str], str]) -> tuple[Expr, list[tuple[str, Expr]]]:
     """A value with names, which `fresh` makes, for parts that occur several times; and these, each of which
     may name the ones before it."""
-    e = _of_one_site(e)
+    e = without_sites(e)
     uses: Counter[Expr] = Counter()
     order: list[Expr] = []
     seen: set[Expr] = set()
@@ -45,12 +44,6 @@ def shared(e: Expr, fresh: Callable[[str], str]) -> tuple[Expr, list[tuple[str, 
             names[x] = fresh("e")
             lets.append((names[x], value))
     return named(e), lets
-
-
-def _of_one_site(e: Expr) -> Expr:
-    """A value in which reads of one element are equal, wherever the source has them."""
-    e = rebuild(e, _of_one_site)
-    return replace(e, site=-1) if isinstance(e, Call) and e.site != -1 else e
 
 
 def _computed(e: Expr) -> Iterator[Expr]:

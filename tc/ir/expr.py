@@ -334,6 +334,15 @@ def walk(e: Expr) -> Iterator[Expr]:
         left += reversed(children(e))
 
 
+def without_sites(e: Expr, of_checked: bool = True) -> Expr:
+    """`e` without the numbers of its accesses, so that reads of one element are equal wherever the source has
+    them; those of accesses that are checked stay on request, since messages need them."""
+    e = rebuild(e, lambda c: without_sites(c, of_checked))
+    return (
+        replace(e, site=-1) if isinstance(e, Call) and e.site != -1 and (of_checked or not e.checked) else e
+    )
+
+
 def variables(e: Expr) -> set[str]:
     """The names of the free variables."""
     match e:

@@ -19,9 +19,14 @@ from typing import Literal
 
 from tc.dtypes import DType
 from tc.errors import Span
-from tc.ir.expr import Add, Call, Expr, IntImm, Variable, constant, substitute, walk
+from tc.ir.expr import Add, Call, Expr, IntImm, Max, Min, Mul, Variable, constant, substitute, walk
 
 Op = Literal["+", "*", "min", "max"]
+
+
+def combined(op: Op, a: Expr, b: Expr) -> Expr:
+    """Two values of one type as a reduction combines them."""
+    return {"+": Add, "*": Mul, "min": Min, "max": Max}[op](a, b)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ from tc.ir.expr import (
     walk,
 )
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt
-from tc.ir.program import Box, Stage
+from tc.ir.program import Box, Stage, combined
 from tc.ir.simplify import conjunction, simplify
 from tc.poly.bodies import zero_based
 from tc.poly.context import Callbacks, identifier, isl_context
@@ -365,10 +365,9 @@ def _updated(stage: Stage, buffer: str, subscripts: tuple[Expr, ...], value: Exp
     site = stage.checked[0][1] if stage.checked else -1
     old = Load(buffer, subscripts, t, tuple(d for d, _ in stage.checked), site)
     wide = accumulator(t, t)
-    node = {"+": Add, "*": Mul, "min": Min, "max": Max}[stage.op]
     if wide == t:
-        return node(old, value)
-    return Cast(t, node(Cast(wide, old), Cast(wide, value)))
+        return combined(stage.op, old, value)
+    return Cast(t, combined(stage.op, Cast(wide, old), Cast(wide, value)))
 
 
 def _moved(e: Expr, moved: Mapping[int | None, Place], numbers: Iterator[int]) -> Expr:

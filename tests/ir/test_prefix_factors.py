@@ -34,6 +34,8 @@ def stages(statement: str, n: int = 64, width: int = 16) -> list[str]:
         ("y(d) +=! a * x(k) * w(d) where k <= d", "a * x(k) if k <= d", "y(d) * w(d) if d >= 0"),
         ("y(d) +=! p(k) * q(d) where k <= d", "p(k) if k <= d", "y(d) * q(d) if d >= 0"),
         ("y(d) +=! B(k,c) * w(d) where k <= d", "B(k, c) if k <= d", "y(d) * w(d) if d >= 0"),
+        ("y(d) +=! e * w(d) where e = x(k), k <= d", "x(k) if k <= d", "y(d) * w(d) if d >= 0"),
+        ("y(d) +=! x(k) * e where e = w(d) + 1, k <= d", "x(k) if k <= d", "y(d) * (w(d) + 1.0) if d >= 0"),
     ],
 )  # fmt: skip
 def test_factors_that_go_behind_the_sum(statement: str, total: str, result: str) -> None:

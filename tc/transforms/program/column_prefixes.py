@@ -16,15 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from tc.dtypes import accumulator
-from tc.ir.expr import ONE, Add, Call, Cast, Expr, IntImm, Max, Min, Mul, Sub, Variable, constant, substitute
+from tc.ir.expr import ONE, Add, Call, Cast, Expr, IntImm, Mul, Sub, Variable, constant, substitute
 from tc.ir.lower import neutral
-from tc.ir.program import Domain, IterVar, Loop, Op, Program, Range, Stage, fresh
+from tc.ir.program import Domain, IterVar, Loop, Op, Program, Range, Stage, combined, fresh
 from tc.ir.simplify import simplify
 from tc.transforms.program.prefix_factors import Split, split
 from tc.transforms.program.prefix_forms import Prefix, each_is_a_point, prefix_of
 from tc.transforms.program.reductions import neutral_start
-
-_COMBINED = {"+": Add, "*": Mul, "min": Min, "max": Max}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +157,7 @@ def _loop(program: Program, one: _Prefix, names: set[str], loops: set[str]) -> l
         stages.append(made("b", row, None, before, False, around))
         stages.append(made("r", row, op, value(row), True, around))
     else:
-        stages.append(made("r", row, None, _COMBINED[op](before, value(row)), False, around))
+        stages.append(made("r", row, None, combined(op, before, value(row)), False, around))
     if one.behind is not None:
         name = fresh(f"{s.name}f", names)
         names.add(name)

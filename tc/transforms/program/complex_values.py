@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from tc.dtypes import DType
 from tc.errors import InternalError
@@ -59,7 +59,7 @@ class Values:
             return e
         if isinstance(e, x.Call) and e.kind != "intrinsic":
             return e
-        same = repr(_of_one_site(e))  # which tells 0 from -0
+        same = repr(x.without_sites(e, of_checked=False))  # which tells 0 from -0
         chosen = self.known.get(same)
         if chosen is None:
             chosen = self.known[same] = fresh(f"{name}{len(self.taken)}", self.taken)
@@ -268,12 +268,6 @@ class Values:
         right = self.bind(x.GE(re, zero))
         turned = x.Select(right, smaller, larger)
         return Pair(x.Select(right, larger, smaller), _call("copysign", turned, im))
-
-
-def _of_one_site(e: Expr) -> Expr:
-    """A value in which reads of one element that need no check are equal, wherever the source has them."""
-    e = x.rebuild(e, _of_one_site)
-    return replace(e, site=-1) if isinstance(e, x.Call) and e.site != -1 and not e.checked else e
 
 
 def negative(e: Expr) -> Expr:

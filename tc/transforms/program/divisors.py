@@ -12,26 +12,12 @@ A sum that has no instances under its conditions is 0.  Its quotient is 0, too, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 from tc.dtypes import accumulator
-from tc.ir.expr import (
-    Add,
-    Call,
-    Cast,
-    Div,
-    Expr,
-    FloatImm,
-    IntImm,
-    Let,
-    Mul,
-    Variable,
-    constant,
-    substitute,
-    variables,
-)
-from tc.ir.program import Domain, Program, Stage, fresh
+from tc.ir.expr import Add, Cast, Expr, FloatImm, IntImm, Mul, Variable, constant, variables
+from tc.ir.program import Program, Stage, fresh
+from tc.transforms.program.product_terms import Product, without_terms
 from tc.transforms.program.reductions import loop_invariant, neutral_start
 
 _LARGEST = (1 << 31) - 1
@@ -52,21 +38,15 @@ def divide_after(program: Program) -> tuple[Program, tuple[str, ...]]:
         if found is None:
             stages.append(s)
             continue
-        value, divisors = found
         divided.append(program.func_buffers[s.func])
         name = fresh(f"{s.name}d", names)
         names.add(name)
-        pure = tuple(v for v in s.domain.vars if v.kind == "pure")
-        result: Expr = Call(s.func, s.args, s.value.dtype, "func")
-        for d in divisors:
-            result = Div(result, d)
-        stages.append(replace(s, value=value))
         conditions = tuple(c for c in s.domain.conditions if not variables(c) & _reduced(s))
-        stages.append(replace(s, name=name, op=None, value=result, domain=Domain(pure, conditions)))
+        stages += replace(s, value=found.value), found.after(s, name, conditions)
     return (replace(program, stages=tuple(stages)) if divided else program), tuple(divided)
 
 
-def _split(program: Program, s: Stage) -> tuple[Expr, list[Expr]] | None:
+def _split(program: Program, s: Stage) -> Product | None:
     """The terms of a sum without their divisors, and the divisors; None if none can be moved."""
     if s.op != "+" or s.scatters or s.loops or neutral_start(program, s) is None:
         return None
@@ -79,10 +59,10 @@ def _split(program: Program, s: Stage) -> tuple[Expr, list[Expr]] | None:
         return None
     if math.prod(e.value for e in extents if isinstance(e, IntImm)) < _LEAST:
         return None
-    value, divisors = _without_divisors(s.value, loop_invariant(program, s))
-    if s.domain.conditions and not all(_is_positive(d, s) for d in divisors):
+    terms = without_terms(s.value, loop_invariant(program, s))
+    if s.domain.conditions and not all(_is_positive(d, s) for d in terms.divisors):
         return None
-    return (value, divisors) if divisors and variables(value) & _reduced(s) else None
+    return terms if terms.divisors and variables(terms.value) & _reduced(s) else None
 
 
 def _reduced(s: Stage) -> set[str]:
@@ -115,25 +95,3 @@ def _bounds(e: Expr, s: Stage) -> tuple[float, float] | None:
             return None if high > _LARGEST else (low, high)
         case _:
             return None
-
-
-def _without_divisors(e: Expr, stays: Callable[[Expr], bool]) -> tuple[Expr, list[Expr]]:
-    """A product without its invariant divisors, and these."""
-    match e:
-        case Div():
-            a, found = _without_divisors(e.a, stays)
-            return (a, [*found, e.b]) if stays(e.b) else (Div(a, e.b), found)
-        case Mul():
-            a, left = _without_divisors(e.a, stays)
-            b, right = _without_divisors(e.b, stays)
-            return Mul(a, b), [*left, *right]
-        case Let():
-            named = {e.name: e.value}
-            body, found = _without_divisors(e.body, lambda x: stays(substitute(x, named)))
-            if isinstance(body, Variable):
-                body = substitute(body, named)
-            elif e.name in variables(body):
-                body = Let(e.name, e.value, body)
-            return body, [substitute(d, named) for d in found]
-        case _:
-            return e, []

@@ -41,6 +41,7 @@ from tc.ir.expr import (
     substitute,
     variables,
     walk,
+    without_sites,
 )
 from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh
 from tc.ir.simplify import simplify
@@ -106,7 +107,7 @@ class _Choice:
         free = not named or variables(e).isdisjoint(named)
         found = _operand(self.program, self.stage, e, self.typical) if free else None
         if found is not None and self.worth(self.program, found):
-            self.chosen[_anywhere(found.value)] = found
+            self.chosen[without_sites(found.value)] = found
         elif not isinstance(e, IfThenElse):
             for part in children(e):
                 self.visit(part, named)
@@ -165,12 +166,6 @@ def _movable(program: Program, stage: Stage, e: Expr) -> bool:
             if data or x.checked or program.func_buffers.get(x.name) == own:
                 return False
     return True
-
-
-def _anywhere(e: Expr) -> Expr:
-    """A value without the numbers of its accesses, for comparisons with others."""
-    e = replace(e, site=-1) if isinstance(e, Call) else e
-    return rebuild(e, _anywhere)
 
 
 # Coordinates: sums of variables, if these variables enter a value in no other way.
@@ -295,10 +290,10 @@ def _materialized(
             buffers=(*program.buffers, Buffer(name, value.dtype, box, "temporary")),
             funcs=(*program.funcs[:where], func, *program.funcs[where:]),
         )
-        reads[_anywhere(o.value)] = Call(name, tuple(map(_sum, o.coordinates)), value.dtype, "func")
+        reads[without_sites(o.value)] = Call(name, tuple(map(_sum, o.coordinates)), value.dtype, "func")
 
     def visit(e: Expr) -> Expr:
-        return reads.get(_anywhere(e)) or rebuild(e, visit)
+        return reads.get(without_sites(e)) or rebuild(e, visit)
 
     # Not between a result's first values and its sums, which one loop nest computes.
     own = program.func_buffers[stage.func]

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from tc.dtypes import DType, accumulator
-from tc.ir.expr import GE, LE, Call, Div, Expr, IntImm, Mul, Sub, variables
-from tc.ir.program import Domain, Program, Stage, fresh
+from tc.ir.expr import GE, LE, Expr, IntImm, Sub, variables
+from tc.ir.program import Program, Stage, fresh
 from tc.ir.simplify import simplify
 from tc.transforms.program.prefix_forms import Prefix, prefix_of
 from tc.transforms.program.prefixes import is_long
+from tc.transforms.program.product_terms import Product, without_terms
 from tc.transforms.program.reductions import loop_invariant, neutral_start
 
 
@@ -26,8 +27,7 @@ class Split:
 
     stage: Stage
     prefix: Prefix
-    factors: tuple[Expr, ...]
-    divisors: tuple[Expr, ...]
+    product: Product
 
     @property
     def conditions(self) -> tuple[Expr, ...]:
@@ -39,14 +39,7 @@ class Split:
 
     def scaled(self, name: str) -> Stage:
         """The stage of a name that multiplies and divides the sums."""
-        s = self.stage
-        result: Expr = Call(s.func, s.args, s.value.dtype, "func")
-        for e in self.factors:
-            result = Mul(result, e)
-        for e in self.divisors:
-            result = Div(result, e)
-        pure = tuple(v for v in s.domain.vars if v.kind == "pure")
-        return replace(s, name=name, op=None, value=result, domain=Domain(pure, self.conditions))
+        return self.product.after(self.stage, name, self.conditions)
 
 
 def multiply_after(
@@ -78,36 +71,18 @@ def split(program: Program, s: Stage) -> Split | None:
         return None
     invariant = loop_invariant(program, s)
     pure = {v.name for v in s.domain.vars if v.kind == "pure"}
-    value, factors, divisors = _without(s.value, lambda e: invariant(e) and bool(variables(e) & pure))
-    if not (factors or divisors) or (divisors and not t.is_float):
+
+    def moves(e: Expr) -> bool:
+        return invariant(e) and bool(variables(e) & pure)
+
+    product = without_terms(s.value, divisor=moves, factor=moves)
+    if not (product.factors or product.divisors) or (product.divisors and not t.is_float):
         return None
-    stage = replace(s, value=value)
+    stage = replace(s, value=product.value)
     prefix = prefix_of(program, stage)
     if prefix is None or prefix.of_values:
         return None
     inner = [v.range.extent for v in prefix.inner]
     if not all(isinstance(e, IntImm) and e.value > 0 for e in inner):
         return None
-    return Split(stage, prefix, tuple(factors), tuple(divisors))
-
-
-def _without(e: Expr, moves: Callable[[Expr], bool]) -> tuple[Expr, list[Expr], list[Expr]]:
-    """A product without the factors and divisors that move, and these."""
-    match e:
-        case Mul() if moves(e.a):
-            value, factors, divisors = _without(e.b, moves)
-            return value, [e.a, *factors], divisors
-        case Mul() if moves(e.b):
-            value, factors, divisors = _without(e.a, moves)
-            return value, [*factors, e.b], divisors
-        case Mul():
-            a, factors, divisors = _without(e.a, moves)
-            b, more, others = _without(e.b, moves)
-            return Mul(a, b), [*factors, *more], [*divisors, *others]
-        case Div():
-            value, factors, divisors = _without(e.a, moves)
-            if moves(e.b):
-                return value, factors, [*divisors, e.b]
-            return Div(value, e.b), factors, divisors
-        case _:
-            return e, [], []
+    return Split(stage, prefix, product)

@@ -38,11 +38,13 @@ from tc.ir.expr import (
     Select,
     Sub,
     Variable,
+    children,
     constant,
     rebuild,
     substitute,
     variables,
     walk,
+    without_sites,
 )
 from tc.ir.lower import neutral
 from tc.ir.program import Domain, IterVar, Program, Stage
@@ -114,35 +116,41 @@ def _rewritten(program: Program, p: _Place) -> Program:
 
 def _place(program: Program, s: Stage) -> _Place | None:
     """A stage as such a reduction; None if it is another one."""
-    if s.op != "min" or s.loops or not isinstance(s.value, Select | IfThenElse):
-        return None
-    start = neutral_start(program, s)
-    if start is None or not start.init:
-        return None
-    prefix = prefix_of(program, replace(s, value=ZERO))
-    if prefix is None or prefix.offset != 0 or prefix.inner or prefix.of_values or prefix.of_results:
+    start, prefix = neutral_start(program, s), _prefix_of_places(program, s)
+    if prefix is None or start is None or not start.init:
         return None
     (name,) = prefix.along
     along = next(v for v in s.domain.vars if v.name == name)
     k = prefix.var
     if any(_differ(a, b) for a, b in ((along.range.min, k.range.min), (along.range.end, k.range.end))):
         return None
-    condition, point, otherwise = _parts(s.value)
+    condition, point, otherwise = _choice(s.value)
     equal = condition.a if isinstance(condition, Or) else condition
     if not isinstance(equal, EQ) or not isinstance(equal.b, Call) or variables(point) != {k.name}:
         return None
     value, extreme = equal.a, equal.b
-    if isinstance(condition, Or) and _unnumbered(condition.b) != _unnumbered(NE(value, value)):
+    if isinstance(condition, Or) and without_sites(condition.b) != without_sites(NE(value, value)):
         return None
     if name in variables(value) or variables(otherwise) or not _is_extreme(program, s, extreme, value):
         return None
     return _Place(s, prefix, along, value, extreme, point, otherwise)
 
 
-def _parts(e: Select | IfThenElse) -> tuple[Expr, Expr, Expr]:
-    if isinstance(e, Select):
-        return e.condition, e.true_value, e.false_value
-    return e.condition, e.then_value, e.else_value
+def _prefix_of_places(program: Program, s: Stage) -> Prefix | None:
+    """The prefix over which a stage finds the least of some values, chosen by a condition."""
+    if s.op != "min" or s.loops or not isinstance(s.value, Select | IfThenElse):
+        return None
+    prefix = prefix_of(program, replace(s, value=ZERO))
+    if prefix is None or prefix.offset != 0 or prefix.inner or prefix.of_values or prefix.of_results:
+        return None
+    return prefix
+
+
+def _choice(e: Expr) -> tuple[Expr, Expr, Expr]:
+    """A condition, the value where it holds and the value elsewhere."""
+    assert isinstance(e, Select | IfThenElse)
+    condition, here, elsewhere = children(e)
+    return condition, here, elsewhere
 
 
 def _differ(a: Expr, b: Expr) -> bool:
@@ -155,14 +163,8 @@ def _is_extreme(program: Program, s: Stage, read: Call, value: Expr) -> bool:
     if len(defining) != 1 or defining[0].op not in ("min", "max"):
         return False
     m = defining[0]
-    same = m.args == read.args and m.domain == s.domain and _unnumbered(m.value) == _unnumbered(value)
+    same = m.args == read.args and m.domain == s.domain and without_sites(m.value) == without_sites(value)
     return same and not m.loops and not any(isinstance(e, Call) and e.checked for e in walk(value))
-
-
-def _unnumbered(e: Expr) -> Expr:
-    """An expression without the numbers of its accesses, which tell those in the source apart."""
-    e = rebuild(e, _unnumbered)
-    return replace(e, site=-1) if isinstance(e, Call) else e
 
 
 # ---- values that are stored for the comparison
@@ -172,10 +174,8 @@ def _with_smaller_values(program: Program, name: str) -> Program:
     """`program` in which the values that an arg-reduction reads have no dimension for its results, if they do
     not depend on them."""
     s = program.stage(name)
-    if s.op != "min" or s.loops or not isinstance(s.value, Select | IfThenElse):
-        return program
-    prefix = prefix_of(program, replace(s, value=ZERO))
-    if prefix is None or prefix.offset != 0 or prefix.inner or prefix.of_values or prefix.of_results:
+    prefix = _prefix_of_places(program, s)
+    if prefix is None:
         return program
     (along,) = prefix.along
     for read in _reads_at(s, along):

@@ -22,6 +22,15 @@ MIN: dict[str, Any] = {"fusion": "min"}
 CUMULATIVE = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) } }"
 SMOOTHED = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = 2*y(n,d-1) - x(n,d) } }"
 SCATTER = "def f(float(N,D) x, int(N) I, float(M,D) z) -> (y) { y(m,d) = z(m,d) y(I(n),d) += x(n,d) }"
+# Rows that read elements of the row below, and a choice between elements of which one may not exist.
+BELOW = """def f(int(N,M) x) -> (y) {
+  y(i,j) = x(i,j)
+  for i in 0:N-1 { for j in 3:M { y(i,j) = y(i,j-1) + 2*y(i,j) - y(i+1,j-3) } }
+}"""
+CHOSEN = """def f(int(N,M) x) -> (y) {
+  y(i,j) = x(i,j)
+  for i in 1:N { for j in 1:M { y(i,j) = y(i,j-1) + (k : x(i,j)) } }
+}"""
 LANES_N: dict[str, Any] = {"vector": 1, "register_tile": (3, 8)}
 
 WRONG_LOOPS = (
@@ -480,6 +489,41 @@ WRONG_LOOPS = (
                 D=20,
             ),
         ),
+    ),
+    Miscompilation(
+        "a row overwrites what the row above it has yet to read",
+        "skewed_rows._skew",
+        "if rows < 0:",
+        "if rows < 0 and columns < 0:",
+        (on("equivalence", BELOW, N=12, M=70),),
+    ),
+    Miscompilation(
+        "the last columns of a row are those of the row above it",
+        "skewed_rows._blocks",
+        "For(index.name, IntImm(1), IntImm(count), 1, LoopKind.SERIAL, tail)",
+        "For(index.name, IntImm(0), IntImm(count - 1), 1, LoopKind.SERIAL, tail)",
+        (on("equivalence", BELOW, N=12, M=70),),
+    ),
+    Miscompilation(
+        "an element behind the last one is read",
+        "existing_reads.marked",
+        "f[1] < n",
+        "f[1] <= n",
+        (on("structure", CHOSEN.replace("k", "j + 1 < M ? y(i-1,j+1)"), N=9, M=7),),
+    ),
+    Miscompilation(
+        "an element before the first one is read",
+        "existing_reads.marked",
+        "f[0] >= 0",
+        "f[0] >= -99",
+        (on("structure", CHOSEN.replace("k", "j > 1 ? y(i-1,j-2)"), N=9, M=7),),
+    ),
+    Miscompilation(
+        "a statement reads what it will store",
+        "carried._Carrier.loop",
+        "if k < i",
+        "if k <= i",
+        (on("equivalence", BELOW, N=12, M=70),),
     ),
     Miscompilation(
         "the rest of a row is not scattered",

@@ -18,11 +18,12 @@ from tc.poly import loop_nest, schedule, tile_plan, tiles, tree_text
 from tc.poly.context import isl_context
 from tc.poly.fusion import fusion
 from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
-from tc.transforms.loops import carried, epilogues, scatters
+from tc.transforms.loops import carried, epilogues, existing_reads, scatters
 from tc.transforms.loops import inward as inwards
 from tc.transforms.loops import lane_prefixes as prefixes
 from tc.transforms.loops import reassociate as reassociation
 from tc.transforms.loops import unswitch as unswitching
+from tc.transforms.loops.skewed_rows import skewed
 
 from . import policy
 from .cost.work import instruction_count
@@ -201,6 +202,16 @@ def inward(state: CpuState) -> CpuState:
     lanes = state.machine.isa.lanes(4)
     body = inwards.inward(nest.body, nest.sizes, ranks, lambda e: instruction_count(e, lanes))
     return replace(state, nest=replace(nest, body=body))
+
+
+def exist(state: CpuState) -> CpuState:
+    return replace(state, nest=existing_reads.marked(state.nest)) if state.composed else state
+
+
+def skew(state: CpuState) -> CpuState:
+    if not state.composed:
+        return state
+    return replace(state, nest=replace(state.nest, body=skewed(state.nest.body)))
 
 
 def carry(state: CpuState) -> CpuState:

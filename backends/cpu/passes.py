@@ -33,6 +33,7 @@ from tc.poly.exponents import nonpositive_exponents
 from tc.poly.fractions import divided_fractions
 from tc.poly.fusion.distances import Distances
 from tc.support import settings
+from tc.transforms.loops import existing_reads
 from tc.transforms.program import segments
 
 from ..reference.passes import IdentityState, identity_passes
@@ -287,6 +288,22 @@ _WHOLE = (
         "move a sequential loop inside a loop whose iterations share no elements",
         "tc/transforms/loops/inward.py",
         loop_passes.inward,
+        loop_passes.show_nest,
+        loop_passes.same_loops,
+    ),
+    Pass(
+        "exist",
+        "mark the reads in sequential loops of elements that exist in every iteration",
+        "tc/transforms/loops/existing_reads.py",
+        loop_passes.exist,
+        loop_passes.show_nest,
+        lambda before, after: existing_reads.check(after.nest, dict.fromkeys(after.nest.sizes, 3)),
+    ),
+    Pass(
+        "skew",
+        "compute rows that depend on each other several at a time, each some columns behind the one above",
+        "tc/transforms/loops/skewed_rows.py",
+        loop_passes.skew,
         loop_passes.show_nest,
         loop_passes.same_loops,
     ),

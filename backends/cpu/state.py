@@ -18,7 +18,7 @@ from tc.poly.dependences import Dependences
 from tc.poly.fusion.distances import Distances
 from tc.poly.fusion.fusion import Group
 
-from .emit.expressions import CHEAP_FUNCTIONS
+from .emit.branches import CHEAP_FUNCTIONS
 from .emit.interleave import INTERLEAVED_COPIES
 from .notices import notices
 from .search.choose import Rankings

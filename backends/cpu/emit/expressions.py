@@ -46,19 +46,16 @@ from tc.ir.loops import Array
 from tc.poly import fractions
 
 from ..isa import Isa
-from . import border_loads, lane_conditions, load_by_shuffle, quotients
+from . import border_loads, branches, lane_conditions, load_by_shuffle, quotients
 from .affine import Affine, factors
 from .bounds_checks import check
+from .branches import CHEAP_FUNCTIONS
 from .index_forms import Env, IndexEmitter, LoopContext, compares
 from .padded_access import holds_padding, padding
 from .values import Value, type_text
 
 _UNBOUNDED = 1 << 62  # beyond every index
 _INT32_MAX = (1 << 31) - 1  # what integers of 32 bits hold, signed or not
-# Functions of few instructions.
-CHEAP_FUNCTIONS = frozenset(
-    ["fabs", "abs", "fmin", "fmax", "copysign", "floor", "ceil", "trunc", "fma", "sqrt"]
-)
 # Expensive functions whose code has no branch.
 _BRANCHLESS = frozenset(["sqrt", "rsqrt", "exp", "exp_nonpositive", "log", fractions.NAME])
 _OPERATORS: dict[type, str] = {Add: "+", Sub: "-", Mul: "*", Div: "/"}
@@ -292,8 +289,12 @@ class ExpressionEmitter(IndexEmitter):
             c = self.value(e.condition, env)
         if c.constant is not None:
             return self.value(e.then_value if c.constant else e.else_value, env)
-        if not (self._is_expensive(e.then_value) or self._is_expensive(e.else_value)):
-            return self.select(c, self.value(e.then_value, env), self.value(e.else_value, env))
+        if not (self._is_expensive(e.then_value) or self._is_expensive(e.else_value)) or (
+            not self.lanes and branches.costs_more_than_both(e, self.arrays)
+        ):
+            a, b = self.value(e.then_value, env), self.value(e.else_value, env)
+            reads = isinstance(e.then_value, Load) and isinstance(e.else_value, Load)
+            return self.merge(c, a, b) if reads else self.select(c, a, b)
         if c.lanes:
             found = lane_conditions.mostly_all(self, e, c, env)
             return self.by_lanes(e, c, env) if found is None else found
@@ -424,11 +425,7 @@ class ExpressionEmitter(IndexEmitter):
         """Whether a value reads memory, or is expensive enough to be skipped by a branch."""
         found = self._expensive.get(id(e))
         if found is None:
-            heavy = any(
-                isinstance(x, Load) or (isinstance(x, Call) and x.name not in CHEAP_FUNCTIONS)
-                for x in walk(e)
-            )
-            found = (e, heavy)
+            found = (e, branches.is_expensive(e))
             self._expensive[id(e)] = found
         return found[1]
 

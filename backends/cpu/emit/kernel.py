@@ -52,7 +52,7 @@ from .statement_shapes import (
     written_by,
 )
 from .transposed_copies import transposed
-from .values import LIKELY, WEIGHTS, Value
+from .values import LIKELY, NO_WEIGHTS, UNPREDICTABLE, WEIGHTS, Value
 from .vector_reductions import reduce_vectors
 
 KERNEL = "kernel"
@@ -103,6 +103,8 @@ class NestEmitter(FunctionEmitter):
             parts.append("!0 = !{i32 1}")
         if any(LIKELY in text for text in parts):
             parts.append(WEIGHTS)
+        if any(UNPREDICTABLE in text for text in parts):
+            parts.append(NO_WEIGHTS)
         return "\n".join([*parts, *sorted(self.declarations)]) + "\n"
 
     # Statements.

@@ -19,7 +19,7 @@ from tc.ir.loops import (
 )
 
 from .affine import Affine
-from .expressions import CHEAP_FUNCTIONS
+from .branches import CHEAP_FUNCTIONS
 
 
 def constant_trips(trips: Affine, s: For) -> int:

@@ -24,6 +24,10 @@ from .instructions import InstructionEmitter
 
 LIKELY = "!prof !1"  # the first of two branches is likely
 WEIGHTS = '!1 = !{!"branch_weights", i32 2000, i32 1}'
+# Of a choice between two numbers.  Without it LLVM makes many choices in loops branches, which processors
+# mispredict where data decide, as in the tables of dynamic programming.
+UNPREDICTABLE = "!unpredictable !2"
+NO_WEIGHTS = "!2 = !{}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +89,7 @@ class ValueEmitter(InstructionEmitter):
         self.fast_math = fast_math
         self.helpers: set[str] = set()
         self.texts: dict[str, str] = {}  # definitions of vector functions
+        self.float_comparisons: set[str] = set()  # the names of their results
 
     # Literals, splats.
 
@@ -171,6 +176,9 @@ class ValueEmitter(InstructionEmitter):
             best = self.pure(f"select {ct} {c}, {ty} {a.text}, {ty} {b.text}")
             nan = self.pure(f"fcmp uno {ty} {a.text}, {a.text}")
             return Value(self.pure(f"select {ct} {nan}, {ty} {a.text}, {ty} {best}"), t, lanes)
+        if not lanes:
+            c = self.compare(("", "slt", "ult") if least else ("", "sgt", "ugt"), a, b)
+            return self.select(c, a, b)
         name = f"{'s' if t.is_signed else 'u'}{'min' if least else 'max'}"
         text = self.call(ty, f"llvm.{name}.{suffix(t, lanes)}", (ty, a.text), (ty, b.text))
         return Value(text, t, lanes)
@@ -181,7 +189,9 @@ class ValueEmitter(InstructionEmitter):
         t = a.dtype
         ty = type_text(t, lanes)
         if t.is_float:
-            return Value(self.pure(f"fcmp {predicate[0]} {ty} {a.text}, {b.text}"), BOOL, lanes)
+            text = self.pure(f"fcmp {predicate[0]} {ty} {a.text}, {b.text}")
+            self.float_comparisons.add(text)
+            return Value(text, BOOL, lanes)
         return Value(
             self.pure(f"icmp {predicate[1 if t.is_signed else 2]} {ty} {a.text}, {b.text}"), BOOL, lanes
         )
@@ -201,8 +211,29 @@ class ValueEmitter(InstructionEmitter):
         if lanes:
             a, b = self.widen(a, lanes), self.widen(b, lanes)
         ty = type_text(a.dtype, lanes)
+        if not lanes and a.dtype.is_float and c.text not in self.float_comparisons:
+            # LLVM makes this a branch.
+            bits = f"i{a.dtype.bits}"
+            x, y = (self.pure(f"bitcast {ty} {v.text} to {bits}") for v in (a, b))
+            chosen = self.pure(f"select i1 {c.text}, {bits} {x}, {bits} {y}, {UNPREDICTABLE}")
+            return Value(self.pure(f"bitcast {bits} {chosen} to {ty}"), a.dtype)
         text = f"select {type_text(BOOL, c.lanes)} {c.text}, {ty} {a.text}, {ty} {b.text}"
+        if not lanes:
+            text += f", {UNPREDICTABLE}"
         return Value(self.pure(text), a.dtype, lanes)
+
+    def merge(self, c: Value, a: Value, b: Value) -> Value:
+        """The value of `select` for two numbers that have just been read, by operations on their bits: LLVM
+        makes a choice between two reads one of addresses, and that a branch."""
+        if c.constant is not None or a.lanes or b.lanes or c.lanes or a.dtype.is_bool:
+            return self.select(c, a, b)
+        ty, bits = type_text(a.dtype, 0), f"i{a.dtype.bits}"
+        mask = self.pure(f"sext i1 {c.text} to {bits}")
+        x, y = (self.pure(f"bitcast {ty} {v.text} to {bits}") for v in (a, b))
+        differ = self.pure(f"xor {bits} {x}, {y}")
+        changed = self.pure(f"and {bits} {differ}, {mask}")
+        merged = self.pure(f"xor {bits} {changed}, {y}")
+        return Value(self.pure(f"bitcast {bits} {merged} to {ty}"), a.dtype)
 
     def unsigned_division(self, a: Value, divisor: int, quotient: bool) -> Value:
         """The quotient of a value that is 0 or more by a positive constant, or its remainder."""

@@ -10,8 +10,9 @@ Without the register each iteration waits for the store of the iteration before 
 its own arithmetic (Callahan, Carr and Kennedy, "Improving register allocation for subscripted variables",
 1990).
 
-A read qualifies if it is executed in every iteration, by the statement that stores the element for the next
-iteration or by an earlier one, and if no other statement of the loop may store that element.
+A read qualifies if the element exists in every iteration, which is known where the read is executed in every
+iteration; if the statement that stores the element for the next iteration reads it, or an earlier one; and if
+no other statement of the loop may store it.
 """
 
 from __future__ import annotations
@@ -54,11 +55,11 @@ def carry(nest: LoopNest) -> LoopNest:
 
 def recurrences(loop: For) -> tuple[Compute, ...]:
     """The statements of a loop that store an element which the next iteration reads."""
-    body = _straight(loop)
+    body = straight(loop)
     return tuple(s for i, s in enumerate(body) if _reads_carried(loop, body, i))
 
 
-def _straight(loop: For) -> tuple[Compute, ...]:
+def straight(loop: For) -> tuple[Compute, ...]:
     """The statements of a serial loop without branches and loops inside, other than vector and unrolled loops
     around all of the statements; () for other loops."""
     if loop.kind is not LoopKind.SERIAL or loop.step != 1:
@@ -125,8 +126,9 @@ def _reads_carried(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, .
     return tuple(
         e
         for o in body[: at + 1]
-        for e in _always(o.value)
+        for e in walk(o.value)
         if isinstance(e, Load) and e.buffer == s.buffer and not e.checked and _same(e.subscripts, stored)
+        if e.inside or any(e is x for x in _always(o.value))
     )
 
 
@@ -189,7 +191,7 @@ class _Carrier:
 
     def loop(self, loop: For) -> Stmt | None:
         """A loop with its carried elements in registers; None if there are none."""
-        body = _straight(loop)
+        body = straight(loop)
         reads = {i: found for i in range(len(body)) if (found := self.reads(loop, body, i))}
         if not reads:
             return None
@@ -206,9 +208,17 @@ class _Carrier:
             assert isinstance(at_start, Compute)
             first.append(_around(lanes, _assigned(at_start, "first", register, at_start.value)))
         for i, s in enumerate(body):
-            # Statements behind the store find what this iteration stored in the register.
             known = {
                 load: _element(registers[k], load) for k, found in reads.items() if k >= i for load in found
+            }
+            # Statements behind the store find what this iteration stored in the register.
+            known |= {
+                e: _element(registers[k], e)
+                for k in reads
+                if k < i
+                for e in walk(s.value)
+                if isinstance(e, Load) and e.buffer == body[k].buffer and not e.checked
+                if _same(e.subscripts, body[k].subscripts)
             }
             changed = replace(s, value=_in_registers(s.value, known))
             if i in registers:

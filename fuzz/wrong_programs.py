@@ -405,6 +405,34 @@ WRONG_PROGRAMS = (
         (on("equivalence", TIME_STEPS, SMALL, N=100, M=8),),
     ),
     Miscompilation(
+        "iterations that read what an earlier one wrote are independent",
+        "independent_loops._is_independent",
+        "for d in range(depth):",
+        "for d in range(depth + 1):",
+        (
+            on(
+                "equivalence",
+                "def f(float(T,D) x) -> (y) { y(t,d) = x(t,d) for t in T-2:-1:-1 { y(t,d) = 2*y(t+1,d) - x(t,d) } }",
+                T=5,
+                D=20,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "the iterations of a loop downwards begin one too early",
+        "independent_loops._carrier",
+        "simplify(Add(Sub(rest, loop.trips), ONE), exact=True)",
+        "simplify(Sub(rest, loop.trips), exact=True)",
+        (
+            on(
+                "equivalence",
+                "def f(float(T,D) x) -> (y) { y(t,d) = x(t,d) for t in T-1:1:-1 { y(t,d) = 2*x(t-1,d) } }",
+                T=5,
+                D=20,
+            ),
+        ),
+    ),
+    Miscompilation(
         "of several divisors of a sum the first is left",
         "product_terms.Product.after",
         "for e in self.divisors:",

@@ -20,6 +20,7 @@ from tc.pipeline.program import (
     contract_pass,
     delay_pass,
     early_sums_pass,
+    independent_pass,
     planes_pass,
     prefix_places_pass,
     program_passes,
@@ -324,6 +325,7 @@ _CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
 PASSES = PassList[CpuState](
     "cpu",
     (
+        independent_pass(CpuState),
         prefix_places_pass(CpuState),
         column_prefixes_pass(CpuState),
         planes_pass(CpuState),

@@ -44,6 +44,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         delay=delay(machine),
         time_tile=time_tile(machine),
         worth_tiles=worth_tiles(machine),
+        independent=True,
     )
 
 

@@ -11,7 +11,13 @@ from tc.codegen.gpu_module import Module
 from tc.ir.lines import split
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
-from tc.pipeline.program import contract_pass, planes_pass, prefix_places_pass, program_passes
+from tc.pipeline.program import (
+    contract_pass,
+    independent_pass,
+    planes_pass,
+    prefix_places_pass,
+    program_passes,
+)
 
 from ..gpu.passes import GpuState, Lowered, assembled, mapping, unmapped, with_loops
 from ..gpu.search.candidates import SIMPLEST
@@ -138,6 +144,7 @@ _TO_LAUNCHES = (*program_passes(CudaState), *mapping(CudaState))
 PASSES = PassList[CudaState](
     "cuda",
     (
+        independent_pass(CudaState),
         prefix_places_pass(CudaState),
         planes_pass(CudaState),
         contract_pass(CudaState),

@@ -13,7 +13,13 @@ from tc.errors import BackendError
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
-from tc.pipeline.program import contract_pass, planes_pass, prefix_places_pass, program_passes
+from tc.pipeline.program import (
+    contract_pass,
+    independent_pass,
+    planes_pass,
+    prefix_places_pass,
+    program_passes,
+)
 from tc.pipeline.target import Availability
 
 from ..gpu import tuning
@@ -63,6 +69,7 @@ _MAPPED = (*program_passes(OpenclState), *mapping(OpenclState))
 PASSES = PassList[OpenclState](
     "opencl",
     (
+        independent_pass(OpenclState),
         prefix_places_pass(OpenclState),
         planes_pass(OpenclState),
         contract_pass(OpenclState),

@@ -1,5 +1,6 @@
 """The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
 
+    independent      sequential loops whose iterations are independent become dimensions
     prefix_places    arg-reductions over prefixes become prefix reductions
     column_prefixes  prefix reductions down columns become sequential loops
     planes       complex temporaries are stored with a row of real and a row of imaginary parts
@@ -20,8 +21,9 @@
     collapse     neighbouring dimensions that every statement uses together become one
     interchange  the loops of a reduction get the order in which its operands lie in memory
 
-The order matters.  `prefix_places`, `column_prefixes`, `planes`, `contract`, `early_sums`, `delay` and
-`time_tiles` see a program with its sequential loops, the other passes see each straight-line part of it.
+The order matters.  `independent`, `prefix_places`, `column_prefixes`, `planes`, `contract`, `early_sums`,
+`delay` and `time_tiles` see a program with its sequential loops, the other passes see each straight-line part
+of it.
 `restrict` is the first of these: it turns guarded operands into plain ones, which `inline` and `materialize`
 then judge. `inline` precedes `materialize`, which may store again what several inlined values share.
 `conditions` follows the passes that move values into other domains.  `collapse` merges dimensions that no
@@ -54,6 +56,7 @@ from tc.transforms.program import (
     contract,
     divisors,
     guards,
+    independent_loops,
     inline,
     interchange,
     materialize,
@@ -77,7 +80,8 @@ class ProgramPolicy:
     `interchange_without_operands`: reductions are reordered in every program, not only where operands were
     materialized.  `delay` gives the iterations of a block after which an update is applied, `early` those of
     a block before which a sum begins; 0 for none. `time_tile` gives the iterations and rows of a tile of a
-    sequential loop, None for none, for the loops that are `worth_tiles`.  `constant_temporaries`: new
+    sequential loop, None for none, for the loops that are `worth_tiles`.  With `independent` loops become
+    dimensions where their iterations do not depend on each other.  `constant_temporaries`: new
     temporaries have constant sizes, as the parts of a program with sequential loops need.
     """
 
@@ -94,19 +98,20 @@ class ProgramPolicy:
     delay: delayed_updates.Block | None = None
     time_tile: time_tiles.Choice | None = None
     worth_tiles: time_tiles.Worth | None = None
+    independent: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class ProgramState:
     """A program on its way through these passes.
 
-    `typical` are values of the sizes that it leaves symbolic.  The names of what each pass changed: `by_rows`
-    the tensors whose prefix reductions go from row to row; `planes` the temporaries with separate parts;
-    `contracted` those without the dimension of a loop; `early` and `delayed` the tensors that are summed
-    before blocks of iterations and updated after them; `time_tiled` the loops in tiles; `phases` and
-    `prefixes` the tensors whose reductions are split by residues and into chunks; `divided`, `multiplied` and
-    `expanded` those whose sums lost divisors, factors and zero points; `inlined` the temporaries that are
-    gone, `operands` and `columns` the new ones.
+    `typical` are values of the sizes that it leaves symbolic. The names of what each pass changed:
+    `independent` the loops that became dimensions; `by_rows` the tensors whose prefix reductions go from row
+    to row; `planes` the temporaries with separate parts; `contracted` those without the dimension of a loop;
+    `early` and `delayed` the tensors that are summed before blocks of iterations and updated after them;
+    `time_tiled` the loops in tiles; `phases` and `prefixes` the tensors whose reductions are split by
+    residues and into chunks; `divided`, `multiplied` and `expanded` those whose sums lost divisors, factors
+    and zero points; `inlined` the temporaries that are gone, `operands` and `columns` the new ones.
     """
 
     program: Program
@@ -114,6 +119,7 @@ class ProgramState:
     typical: Mapping[str, int]
     inlined: tuple[str, ...] = ()
     operands: tuple[str, ...] = ()
+    independent: tuple[str, ...] = ()
     places: tuple[str, ...] = ()
     by_rows: tuple[str, ...] = ()
     planes: tuple[str, ...] = ()
@@ -132,6 +138,7 @@ class ProgramState:
     def transformations_text(self) -> str:
         """A line for each kind of transformation that changed the program."""
         lines = (
+            ("sequential loops that became dimensions", self.independent),
             ("places of extremes as prefix reductions", self.places),
             ("prefix reductions from row to row", self.by_rows),
             ("complex, with a row of each part", self.planes),
@@ -174,6 +181,13 @@ def same_program(before: ProgramState, after: ProgramState) -> str:
         return ""
     oracles = (verify.program(after.program), equivalence.same_results(before.program, after.program))
     return ", ".join(o for o in oracles if o)
+
+
+def _independent(state: P) -> P:
+    if not state.policy.independent:
+        return state
+    program, names = independent_loops.into_dimensions(state.program)
+    return replace(state, program=program, independent=names)
 
 
 def _prefix_places(state: P) -> P:
@@ -301,8 +315,18 @@ def _judged(name: str, does: str, file: str, run: Callable[[P], P]) -> Pass[P]:
     return Pass(name, does, file, run, show, same_program)
 
 
+def independent_pass(kind: type[P]) -> Pass[P]:
+    """The first pass over a program with its sequential loops."""
+    return _judged(
+        "independent",
+        "make sequential loops dimensions whose iterations do not depend on each other",
+        "tc/transforms/program/independent_loops.py",
+        _independent,
+    )
+
+
 def prefix_places_pass(kind: type[P]) -> Pass[P]:
-    """The first pass over a program, while it still has its sequential loops."""
+    """The second pass over a program, while it still has its sequential loops."""
     return _judged(
         "prefix_places",
         "make arg-reductions over prefixes prefix reductions",

@@ -39,7 +39,7 @@ def skewed(s: Stmt) -> Stmt:
         case If():
             otherwise = None if s.otherwise is None else skewed(s.otherwise)
             return replace(s, then=skewed(s.then), otherwise=otherwise)
-        case For():
+        case For(step=1):
             return _several(s) or replace(s, body=skewed(s.body))
         case Promote():
             return replace(s, body=skewed(s.body))

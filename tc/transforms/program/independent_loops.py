@@ -1,0 +1,227 @@
+"""Sequential loops whose iterations do not depend on each other, as dimensions of their statements.
+
+    for b in 0:B {                              h(b,0,d) = x(b,0,d)
+      h(b,0,d) = x(b,0,d)                       for t in 1:T {
+      for t in 1:T {                      →       g(b,d) +=! W(d,e) * h(b,t-1,e)
+        g(d) +=! W(d,e) * h(b,t-1,e)              h(b,t,d) = tanh(g(b,d))
+        h(b,t,d) = tanh(g(d))                   }
+      }
+    }
+
+The statements then run for all iterations at once: in threads and lanes, as one kernel of a GPU, and a
+product of a matrix and a vector becomes one of matrices.  That is legal where isl finds no element that two
+iterations access, one of them as a write (loop distribution; Allen and Kennedy, "Automatic translation of
+Fortran programs to vector form", 1987).  A temporary that each iteration defines before it reads it, as `g`,
+gets a dimension for the loop (array expansion).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import islpy as isl
+
+from tc.ir.expr import ONE, ZERO, Add, Call, Expr, Sub, Variable, constant, rebuild, substitute, variables
+from tc.ir.program import Buffer, Domain, IterVar, Loop, Program, Range, Stage, fresh
+from tc.ir.simplify import linear_terms, simplify
+from tc.poly.affine import SET
+from tc.poly.context import GaveUp, given_up_after, isl_context
+from tc.poly.dependences import conflicts
+from tc.poly.scop import build
+from tc.transforms.program.segments import in_domains
+from tc.transforms.program.stages import in_place_of, names_of, stage_at
+
+_OPERATIONS = 1_000_000  # operations of isl for one loop; a loop that needs more stays as it is
+_SMALL = 1 << 20  # elements of a temporary that may be larger than all tensors of the caller
+
+
+def into_dimensions(program: Program) -> tuple[Program, tuple[str, ...]]:
+    """`program` without such loops, and their names."""
+    names: list[str] = []
+    left = list(program.loops)
+    while left:
+        loop = left.pop(0)
+        found = _without(program, loop)
+        if found is not None:
+            program = found
+            names.append(loop.name)
+    return program, tuple(names)
+
+
+def _without(program: Program, loop: Loop) -> Program | None:
+    """The program with a loop as a dimension of its statements; None where that is not legal."""
+    stages = [s for s in program.stages if loop in s.loops]
+    inner = [x.trips for s in stages for x in s.loops]
+    if not variables(loop.trips) <= set(program.sizes) or any(loop.name in variables(e) for e in inner):
+        return None
+    if any(s.checked or s.scatters or any(c.checked for c in s.calls) for s in stages):
+        return None
+    carriers = [_carrier(s, loop) for s in stages]
+    buffers = program.func_buffers
+    shared = {buffers[s.func] for s, c in zip(stages, carriers, strict=True) if c is None}
+    if not all(_is_private(program, b, stages, loop) for b in shared):
+        return None
+    if any(c is not None and buffers[s.func] in shared for s, c in zip(stages, carriers, strict=True)):
+        return None
+    if not _is_independent(program, stages, loop, shared):
+        return None
+    return _spread(program, stages, carriers, loop, shared)
+
+
+# ---- what a statement writes
+
+
+@dataclass(frozen=True, slots=True)
+class _Carrier:
+    """The variable that has one value in each iteration of a loop, its values in all of them, and the counter
+    of the loop in terms of the variable."""
+
+    var: IterVar
+    values: Range
+    counter: Expr
+
+
+def _carrier(s: Stage, loop: Loop) -> _Carrier | None:
+    """The variable of a subscript on the left that tells the iterations of a loop apart; None if there is
+    none."""
+    found = [v for v in s.domain.vars if loop.name in variables(v.range.min) | variables(v.range.extent)]
+    if len(found) != 1 or found[0].kind != "pure" or constant(found[0].range.extent) != 1:
+        return None
+    (var,) = found
+    if Variable(var.name) not in s.args:
+        return None
+    terms, _ = linear_terms(var.range.min)
+    factor = terms.pop(Variable(loop.name), 0)
+    if abs(factor) != 1 or any(loop.name in variables(t) for t in terms):
+        return None
+    rest = simplify(substitute(var.range.min, {loop.name: ZERO}), exact=True)
+    here = Variable(var.name)
+    if factor == 1:
+        return _Carrier(var, Range(rest, loop.trips), simplify(Sub(here, rest), exact=True))
+    first = simplify(Add(Sub(rest, loop.trips), ONE), exact=True)
+    return _Carrier(var, Range(first, loop.trips), simplify(Sub(rest, here), exact=True))
+
+
+def _is_private(program: Program, buffer: str, stages: Sequence[Stage], loop: Loop) -> bool:
+    """Whether each iteration defines all elements of a temporary before it reads one, and the temporary may
+    have a dimension more."""
+    b = program.buffer(buffer)
+    users = [s for s in program.stages if _uses(program, s, buffer)]
+    first = users[0]
+    if b.role != "temporary" or any(s not in stages for s in users) or not _may_grow(program, b, loop):
+        return False
+    if any(s.loops[: len(first.loops)] != first.loops for s in users):
+        return False
+    pure = {Variable(v.name): v.range for v in first.domain.vars if v.kind == "pure"}
+    whole = len(set(first.args)) == len(first.args) and not first.domain.conditions
+    if not whole or any(v.kind != "pure" for v in first.domain.vars) or (first.op and not first.init):
+        return False
+    if any(program.func_buffers.get(c.name, c.name) == buffer for c in first.calls):
+        return False
+    return all(
+        a in pure and all(_same(x, y) for x, y in ((pure[a].min, r.min), (pure[a].extent, r.extent)))
+        for a, r in zip(first.args, b.box, strict=True)
+    )
+
+
+def _same(a: Expr, b: Expr) -> bool:
+    return constant(simplify(Sub(a, b), exact=True)) == 0
+
+
+def _uses(program: Program, s: Stage, buffer: str) -> bool:
+    of = program.func_buffers
+    return of[s.func] == buffer or any(of.get(c.name, c.name) == buffer for c in s.calls)
+
+
+def _may_grow(program: Program, b: Buffer, loop: Loop) -> bool:
+    """Whether a temporary with a dimension for the loop is no larger than the caller's largest tensor, or
+    small."""
+    size = _elements((*(r.extent for r in b.box), loop.trips))
+    others = [_elements(r.extent for r in x.box) for x in program.buffers if x.role != "temporary"]
+    return size is not None and size <= max([_SMALL, *(n for n in others if n is not None)])
+
+
+def _elements(extents: Iterator[Expr] | tuple[Expr, ...]) -> int | None:
+    sizes = [constant(e) for e in extents]
+    return None if None in sizes else math.prod(int(n) for n in sizes if n is not None)
+
+
+# ---- dependences
+
+
+def _is_independent(program: Program, stages: Sequence[Stage], loop: Loop, private: set[str]) -> bool:
+    """Whether no two iterations of a loop, in one iteration of the loops around it, access one element of a
+    tensor that is not private, one of them as a write."""
+    part = in_domains(replace(program, stages=tuple(stages), sites=()))
+    depth = stages[0].loops.index(loop)
+    with isl_context():
+        try:
+            with given_up_after(_OPERATIONS):
+                scop = build(part)
+                places = [s.coordinates(range(depth + 1)) for s in scop.statements]
+                for s in scop.statements:
+                    for other in scop.statements:
+                        for access, _, relation in conflicts(s, other):
+                            if access.buffer in private:
+                                continue
+                            zero = isl.Val.zero(relation.get_ctx())
+                            moved = places[s.index].reverse().apply_range(relation)
+                            delta = moved.apply_range(places[other.index]).deltas()
+                            for d in range(depth):
+                                delta = delta.fix_val(SET, d, zero)
+                            if not delta.is_subset(delta.fix_val(SET, depth, zero)):
+                                return False
+        except GaveUp:
+            return False
+    return True
+
+
+# ---- the program without the loop
+
+
+def _spread(
+    program: Program,
+    stages: Sequence[Stage],
+    carriers: Sequence[_Carrier | None],
+    loop: Loop,
+    expanded: set[str],
+) -> Program:
+    buffers = program.func_buffers
+    taken = names_of(program)
+    made: list[Stage] = []
+    for s, carrier in zip(stages, carriers, strict=True):
+        s = replace(s, loops=tuple(x for x in s.loops if x != loop))
+        if carrier is None:
+            var = IterVar(fresh(loop.name, taken), Range(ZERO, loop.trips), "pure")
+            taken.add(var.name)
+            s = stage_at(s, {loop.name: Variable(var.name)})
+            domain = Domain((var, *s.domain.vars), s.domain.conditions)
+            s = replace(s, args=(Variable(var.name), *s.args), domain=domain)
+            counter: Expr = Variable(var.name)
+        else:
+            dims = tuple(replace(v, range=carrier.values) if v == carrier.var else v for v in s.domain.vars)
+            s = stage_at(replace(s, domain=Domain(dims, s.domain.conditions)), {loop.name: carrier.counter})
+            counter = carrier.counter
+        made.append(replace(s, value=_read_at(s.value, counter, expanded, program)))
+    result = in_place_of(program, stages, made)
+    return replace(
+        result,
+        buffers=tuple(
+            replace(b, box=(Range(ZERO, loop.trips), *b.box)) if b.name in expanded else b
+            for b in result.buffers
+        ),
+        funcs=tuple(
+            replace(f, box=(Range(ZERO, loop.trips), *f.box)) if buffers[f.name] in expanded else f
+            for f in result.funcs
+        ),
+    )
+
+
+def _read_at(e: Expr, counter: Expr, expanded: set[str], program: Program) -> Expr:
+    """A value that reads the elements of one iteration in the temporaries that have a dimension for these."""
+    e = rebuild(e, lambda c: _read_at(c, counter, expanded, program))
+    if isinstance(e, Call) and e.kind == "func" and program.func_buffers[e.name] in expanded:
+        return replace(e, args=(counter, *e.args))
+    return e

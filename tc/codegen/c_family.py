@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tc.codegen.c_helpers import Helpers
+from tc.codegen.check_points import source_points
 from tc.codegen.dialect import C99, Dialect
 from tc.codegen.expr import SUM, ArrayStyle, CExpr, Text
 from tc.codegen.names import Recording, bound, identifier
@@ -44,6 +45,7 @@ def emit(nest: LoopNest, name: str | None = None, *, traces: bool = False) -> st
     """The C99 text of a kernel; its name is the program's, or `name`.  With `traces` lines end in their
     stage, as `tc.ir.lines.split` reads it."""
     name = name or identifier(nest.name)
+    nest = source_points(nest)
     return _CKernel(nest, Helpers(C99), CExpr, name, traces).module(name)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from tc.codegen.check_points import source_points
 from tc.codegen.llvm_expr import ExprEmitter, storage_type
 from tc.codegen.llvm_helpers import HELPERS
 from tc.dtypes import BOOL, accumulator
@@ -33,6 +34,7 @@ KERNEL = "kernel"
 
 def emit(nest: LoopNest, name: str = KERNEL) -> str:
     """The module of a nest, whose one external function is `name`."""
+    nest = source_points(nest)
     e = _NestEmitter(nest)
     env = e.prologue()
     e.statement(nest.body, env)

@@ -304,6 +304,7 @@ class _Lowering:
         made = self._stage(func, tuple(args), op, value, domain, text, False, st.span, tuple(checked))
         if cut:
             self._over_coordinates(made, s.buffer.box, cut)
+        self._name_iterations(self.stages[-1], st)
         s.defined = True
         if self.strict and s.dtype.is_half and s.buffer.dtype == FLOAT32 and op is not None:
             read = x.Call(func, tuple(args), FLOAT32, "func")
@@ -312,6 +313,23 @@ class _Lowering:
             made = self._stage(func, tuple(args), None, value, Domain(pure), text, False, st.span)
             if cut:
                 self._over_coordinates(made, s.buffer.box, cut)
+
+    def _name_iterations(self, stage: Stage, st: r.Statement) -> None:
+        """Let the accesses of a stage name the iterations of the loops around, in place of the variables of
+        subscripts without one."""
+        own = {sub.index for sub in st.subscripts if sub.point is not None}
+        loops = tuple(loop.name for loop in st.loops)
+        numbers = {c.site for c in stage.calls} | {n for _, n in stage.checked}
+        for n in numbers & self.sites.keys() if loops or own else ():
+            site = self.sites[n]
+            values = dict(zip(site.variables, site.values or map(x.Variable, site.variables), strict=True))
+            values = {v: e for v, e in values.items() if v not in own}
+            self.sites[n] = replace(
+                site,
+                variables=(*loops, *values),
+                loops=stage.domain.names,
+                values=(*(self.counters[v] for v in loops), *values.values()),
+            )
 
     def _offset(self, st: r.Statement, sub: r.Subscript, shift: Expr | None) -> Expr | None:
         """The amount that a subscript of a left-hand side adds to its variable."""

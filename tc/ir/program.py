@@ -155,6 +155,11 @@ class Stage:
         return tuple(e for p in parts for e in walk(p) if isinstance(e, Call) and e.kind != "intrinsic")
 
     @property
+    def checked_sites(self) -> frozenset[int]:
+        """The numbers of the accesses that are checked."""
+        return frozenset(n for _, n in self.checked) | {c.site for c in self.calls if c.checked}
+
+    @property
     def scatters(self) -> bool:
         return any(isinstance(e, Call) for a in self.args for e in walk(a))
 
@@ -163,8 +168,10 @@ class Stage:
 class Site:
     """A checked access, for messages.
 
-    `variables` are those of its statement in the source, in domain order.  If a pass has changed the loops of
-    its stage, `loops` are their variables, and `values` gives the variables of the source in terms of these.
+    `variables` are those of the sequential loops around its statement in the source, and those of the
+    statement, in domain order.  With such loops, and where a pass has changed those of its stage, `loops` are
+    the variables of the stage, and `values` gives the variables of the source in terms of these and of
+    counters.
     """
 
     tensor: str
@@ -278,6 +285,6 @@ def moved_sites(program: Program, stage: Stage, at: Mapping[str, Expr] | None = 
     """The sites of a program after a change of one statement to `stage`, with other loops or another order;
     `at` gives old variables in terms of the new ones."""
     sites = list(program.sites)
-    for number in {e.site for e in walk(stage.value) if isinstance(e, Call) and e.checked}:
+    for number in stage.checked_sites:
         sites[number] = sites[number].moved(stage, at or {})
     return tuple(sites)

@@ -63,6 +63,7 @@ def specialize(
             for s in program.stages
         ),
         preconditions=tuple(p for p in map(precondition, program.preconditions) if p.condition != TRUE),
+        sites=tuple(replace(s, values=tuple(map(index, s.values))) for s in program.sites),
     )
     return replace(special, stages=tuple(_proved(special, s) for s in special.stages))
 

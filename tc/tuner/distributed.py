@@ -102,7 +102,10 @@ class _Run:
     def look(self) -> None:
         """Who is there: those that join are asked what they are; of those that left the candidates are tried
         again."""
-        info: Mapping[str, Any] = self.client.scheduler_info(n_workers=-1)["workers"]
+        # Not `client.scheduler_info`: the client overwrites what that returns, every two seconds, by an answer
+        # without workers.
+        client = self.client
+        info: Mapping[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]
         for address in [a for a in self.workers if a not in info]:
             del self.workers[address]
             self.lost(address)
@@ -235,6 +238,12 @@ class _Run:
         """Measure the default; a worker that dies meanwhile is replaced by another."""
         candidate = Candidate(self.search.default, [], "default")
         reply = self.ask(worker.measure_default, self.task(candidate.options))
+        if reply is None and self.search.left > 0:
+            raise BackendError(
+                "all workers that measure went away before they had timed the default",
+                code="TC0824",
+                help="their logs say why; start others",
+            )
         if reply is None or reply.outcome is None:
             return False
         self.search.settle(candidate, reply.outcome)

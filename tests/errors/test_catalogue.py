@@ -368,8 +368,12 @@ def _no_children(m: pytest.MonkeyPatch) -> None:
 
 def _no_workers(m: pytest.MonkeyPatch) -> None:
     class Client:
-        def scheduler_info(self, n_workers: int) -> Any:
-            return {"workers": {"tcp://a": {"resources": {"tc-compile": 1}}}}
+        scheduler = SimpleNamespace(
+            identity=lambda n_workers: {"workers": {"tcp://a": {"resources": {"tc-compile": 1}}}}
+        )
+
+        def sync(self, function: Any, **kwargs: Any) -> Any:
+            return function(**kwargs)
 
         def run(self, function: Any, *args: Any, **kwargs: Any) -> Any:
             return {"tcp://a": function(*args)} if args and len(args) > 1 else {}

@@ -102,7 +102,7 @@ class _Run:
     def look(self) -> None:
         """Who is there: those that join are asked what they are; of those that left the candidates are tried
         again."""
-        # Not `client.scheduler_info`: the client overwrites what that returns, every two seconds, by an answer
+        # Not `client.scheduler_info`: every two seconds the client replaces what that returns by an answer
         # without workers.
         client = self.client
         info: Mapping[str, Any] = client.sync(client.scheduler.identity, n_workers=-1)["workers"]

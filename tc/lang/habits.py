@@ -77,6 +77,7 @@ _WORDS = {
     "lambda": "name it by a def of its own",
     "range": "write for t in 0:N { ... }",
 }
+_TRANSPOSED = "a transposed tensor is one with its subscripts exchanged: B(j,i) = A(i,j)"
 _AT = (
     (re.compile(r"\*\*"), "write pow(x, y), or x * x"),
     (re.compile(r"\^"), "write pow(x, y), or x * x; conditions are compared by !="),
@@ -86,7 +87,7 @@ _AT = (
     (re.compile(r"&(?!&)|\|(?!\|)"), _AND),
     (re.compile(r"~"), _AND),
     (re.compile(r"<<|>>"), "write a * 2 or a / 2: there are no shifts"),
-    (re.compile(r"'"), "a transposed tensor is one with its subscripts exchanged: B(j,i) = A(i,j)"),
+    (re.compile(r"'"), _TRANSPOSED),
     (re.compile(r":="), "an assignment is written ="),
     (re.compile(r"\+\+|--"), "write +="),
     (re.compile(r'"'), "there are no strings; a comment starts with #"),
@@ -100,6 +101,7 @@ USUAL_MODES = {  # boundary modes, as other libraries call them
     **dict.fromkeys(("constant", "const", "value", "pad"), "fill=value"),
     "zeros": "zero",
 }
+_MODES = ("zero", "clamp", "wrap", "reflect", "symmetric")
 _BESIDE = (
     "the extreme and its place are two statements, which share the loop: k_of(i) argmax=! x(i,k) and "
     "m(i) max=! x(i,k)"
@@ -107,6 +109,7 @@ _BESIDE = (
 _STEP = (
     "a range has no step: multiply the index, y(i) = x(2*i); loops run by 1, or by -1 with for t in lo:hi:-1"
 )
+_BODY = re.compile(r"\bfor\s+\w+\s+in\s[^;{}:]*:[^;{}:]*:$")
 _NEXT_STATEMENT = re.compile(
     r",\s*\w+\s*(?:\([^()]*(?:\([^()]*\)[^()]*)*\))?\s*(?:[+*]|arg)?(?:min|max)?=(?!=)"
 )
@@ -119,6 +122,9 @@ _DECLARED = re.compile(r"[{;)]\s*(?:float|double|half|int|bool|u?int(?:8|16|32|6
 
 def of_function(name: str) -> str | None:
     """Help for a function that is none."""
+    mode = name if name in _MODES else USUAL_MODES.get(name)
+    if mode is not None and name not in FUNCTIONS:
+        return f"a boundary mode stands in brackets behind a tensor: x[{mode}](i-1)"
     return FUNCTIONS.get(name) or of_type(name)
 
 
@@ -140,10 +146,16 @@ def at(text: str, start: int, token: str) -> str | None:
         return "subscripts stand in parentheses: x(i,j); brackets say what lies outside: x[zero](i-1)"
     if token == ":" and re.search(r"\(\s*(?:[^()]*,)?$", before):
         return "a whole dimension is an index variable: y(i) = x(i)"
+    if token == "." and before.endswith(")"):
+        if re.match(r"\.(?:T|t|transpose)\b", text[start:]):
+            return _TRANSPOSED
+        return f"tensors have no methods; {_SUM.format('s(i) +=! x(i,k)')}"
     if token in _TYPES:
         return of_type(token)
     if token == ":" and _HEADER.search(before):
         return "a type stands before its name: float(N) x"
+    if token == "=" and _HEADER.search(before):
+        return "parameters have no default values: the call passes them, or the body has the number"
     if token == "{" and _HEADER.search(before):
         return "results are named: -> (y)"
     if token == ":" and re.search(r"\([^()]*$", before):
@@ -179,6 +191,8 @@ def _of_statements(text: str, start: int, token: str, before: str) -> str | None
         return f"the value that a mode has stands behind =: x[{mode}=1](i-1)"
     if token == "," and before.endswith(")") and _NEXT_STATEMENT.match(text, start):
         return "statements are separated by ; or by new lines"
+    if token.isidentifier() and _BODY.search(before):
+        return "the statements of a loop stand in braces: for t in 0:N { ... }"
     if re.search(r"\bin\s[^;{}]*:[^;:{}]*:?$", before) and (token == ":" or before.endswith(":")):
         return _STEP
     return None

@@ -10,6 +10,12 @@ from tc.lang import habits
 from tc.lang.builtins import find
 
 TYPED = [
+    ("y(i) = x(wrap(i-1))", "behind a tensor: x[wrap](i-1)"),
+    ("y(i) = x(periodic(i-1))", "behind a tensor: x[wrap](i-1)"),
+    ("y(i) = x(mirror(i-1))", "behind a tensor: x[reflect](i-1)"),
+    ("for i in 0:N: y(i) = x(i)", "stand in braces: for t in 0:N { ... }"),
+    ("y(j,i) = x(i,j).T", "its subscripts exchanged"),
+    ("y = x(i).sum()", "s(i) +=! x(i,k)"),
     ("y(i) = x[i]", "parentheses: x(i,j)"),
     ("y[i] = x(i)", "parentheses: x(i,j)"),
     ("y(i) = x(i)**2", "pow(x, y), or x * x"),
@@ -71,6 +77,7 @@ def test_the_help_says_what_to_write(body: str, help: str) -> None:
         ("def f<T>(T(N) x)", "results are named: -> (y)"),
         ("def f(x: float(N)) -> (y)", "before its name: float(N) x"),
         ("def f(float(N) x, z: float(N)) -> (y)", "before its name: float(N) x"),
+        ("def f(float(N) x, float eps=1e-5) -> (y)", "parameters have no default values"),
     ],
 )
 def test_headers_of_other_languages(header: str, help: str) -> None:

@@ -3,7 +3,7 @@ updates in place, elements that nothing defines, accesses out of bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -166,37 +166,48 @@ def undefined_in_loops(scop: Scop, stages: Sequence[Stage]) -> None:
 def _undefined_in_loops(scop: Scop, b: Buffer, times: Mapping[str, isl.Map]) -> None:
     box = box_set(scop, b).intersect_params(scop.context)
     defined = isl.Set.empty(box.get_space())
-    writes: isl.Map | None = None  # from times to elements
     parts = [s for s in scop.statements if s.write.buffer == b.name]
     for s in parts:
         if s.stage.op is None and s.write.must:
             defined = defined.union(s.write.map.range())
+    for s, a, lacking in reads_of_nothing(scop, b.name, times):
+        found_example = pair(scop.parameters, lacking)
+        if found_example is not None:
+            reader, element = found_example
+            where = assignments(dict(zip(s.stage.domain.names, reader.point, strict=True)))
+            raise SemanticError(
+                f"the statement uses {_element(b, element)}, which nothing has defined before",
+                s.stage.span,
+                code="TC0228",
+                help=f"at {where}{reader.for_sizes}; define all of '{b.name}' before it is used"
+                + (", or use +=! for a reduction" if a.kind == "update" else ""),
+            )
+    # No element of a temporary is needed if its loop never runs.
+    found = example(scop.parameters, box.subtract(defined)) if b.role == "output" else None
+    if found is not None and parts:
+        raise _nothing_defines(b, found, parts)
+
+
+def reads_of_nothing(
+    scop: Scop, buffer: str, times: Mapping[str, isl.Map]
+) -> Iterator[tuple[Statement, Access, isl.Map]]:
+    """The reads of a buffer, each from the instances to the elements that no instance has defined before; the
+    maps are empty where there is none."""
+    writes: isl.Map | None = None  # from times to elements
+    for s in scop.statements:
+        if s.write.buffer == buffer and s.stage.op is None and s.write.must:
             found = times[s.name].reverse().apply_range(s.write.map)
             writes = found if writes is None else writes.union(found)
     for s in scop.statements:
         for a in s.accesses:
-            if a.buffer != b.name or a.kind == "write":
+            if a.buffer != buffer or a.kind == "write":
                 continue
             lacking = a.map
             if writes is not None:
                 at = times[s.name]
                 earlier = isl.Map.lex_gt(at.get_space().range())
                 lacking = lacking.subtract(at.apply_range(earlier).apply_range(writes))
-            found_example = pair(scop.parameters, lacking)
-            if found_example is not None:
-                reader, element = found_example
-                where = assignments(dict(zip(s.stage.domain.names, reader.point, strict=True)))
-                raise SemanticError(
-                    f"the statement uses {_element(b, element)}, which nothing has defined before",
-                    s.stage.span,
-                    code="TC0228",
-                    help=f"at {where}{reader.for_sizes}; define all of '{b.name}' before it is used"
-                    + (", or use +=! for a reduction" if a.kind == "update" else ""),
-                )
-    # No element of a temporary is needed if its loop never runs.
-    found = example(scop.parameters, box.subtract(defined)) if b.role == "output" else None
-    if found is not None and parts:
-        raise _nothing_defines(b, found, parts)
+            yield s, a, lacking
 
 
 def _defined_at_once(program: Program, b: Buffer, stages: Sequence[Stage] | None = None) -> bool:

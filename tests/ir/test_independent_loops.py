@@ -14,7 +14,7 @@ from tc.ir.specialize import specialize
 from tc.pipeline import front as pipeline
 from tc.transforms.program.independent_loops import into_dimensions
 
-SIZES = {"B": 3, "T": 4, "D": 5}
+SIZES = {"B": 3, "T": 4, "D": 5, "N": 6, "M": 7}
 ZERO = "y(b,d) = 0 where b in 0:B, d in 0:D  "
 INDEPENDENT = {  # or not of a form that tells
     "a batch": ("double(B,D) x", "y(b,0) = x(b,0)"
@@ -35,6 +35,15 @@ INDEPENDENT = {  # or not of a form that tells
          s(d) = x(b,0,d)
          for t in 1:T { s(d) = 2*s(d) + x(b,t,d) }
          y(b,d) = s(d)
+       }"""),
+    "a temporary in parts": ("int(B,N) X, int(B,M) Y", """
+       for b in 0:B {
+         d(i,0) = i where i in 0:N+1
+         d(0,j) = j where j in 0:M+1
+         for i in 1:N+1 { for j in 1:M+1 {
+           d(i,j) = min(min(d(i-1,j), d(i,j-1)) + 1, d(i-1,j-1) + (X(b,i-1) == Y(b,j-1) ? 0 : 1))
+         } }
+         y(b) = d(N,M)
        }"""),
     "a scalar": ("double(B,D) x", "for b in 0:B { m max=! x(b,d)  y(b,d) = x(b,d) - m }"),
     "a condition": ("double(B,D) x", ZERO + "for b in 0:B { y(b,d) = x(b,d) where d <= b, d in 0:D }"),
@@ -83,9 +92,8 @@ def left(name: str) -> int:
 
 @pytest.mark.parametrize("name", INDEPENDENT)
 def test_independent_iterations(name: str) -> None:
-    assert left(name) == int(
-        name in ("a batch", "an inner loop", "a temporary", "a temporary of a loop outside")
-    )
+    one = ("a batch", "an inner loop", "a temporary", "a temporary of a loop outside")
+    assert left(name) == (2 if name == "a temporary in parts" else int(name in one))
 
 
 @pytest.mark.parametrize("name", DEPENDENT)
@@ -108,7 +116,7 @@ def test_a_large_temporary_keeps_its_loop() -> None:
 @pytest.mark.parametrize(("name", "backend"), list(product(ALL, ("cpu", "opencl"))))
 def test_the_results_are_the_same(name: str, backend: str) -> None:
     parameters = ALL[name][0]
-    sizes = {"B": 11, "T": 6, "D": 37}
+    sizes = {"B": 11, "T": 6, "D": 37, "N": 9, "M": 20}
     rng = np.random.default_rng(0)
     shapes = [p.split(")")[0].split("(")[1].split(",") for p in parameters.split(", ")]
     args = [

@@ -136,3 +136,22 @@ def test_planes_of_rows_of_several_dimensions() -> None:
         x = np.random.default_rng(1).integers(-4, 5, shape).astype(np.float32)
         found, want = (tc.compile(source, backend)(x) for backend in ("cpu", "reference"))
         np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+BATCH = """def f(int(B,N) x, int(B,M) y) -> (d) {
+  d(b,i,j) = 0 where b in 0:B, i in 0:N+1, j in 0:M+1
+  for i in 1:N+1 { for j in 1:M+1 {
+    d(b,i,j) = max(d(b,i-1,j-1) + (x(b,i-1) == y(b,j-1) ? 2 : -1), max(d(b,i-1,j), d(b,i,j-1)) - 1)
+      where b in 0:B
+  } }
+}"""
+
+
+def test_two_loops_move_into_a_batch_of_tables() -> None:
+    """The inner one alone left a fork and a join for each row."""
+    text = str(tc.compile(BATCH, "cpu").inspect("inward", B=40, N=60, M=70))
+    table = text[text.rindex("parallel for b") :]
+    assert table.index("for i in") < table.index("for j in")
+    rng = np.random.default_rng(0)
+    x, y = (rng.integers(0, 3, (40, n)).astype(np.int32) for n in (30, 35))
+    np.testing.assert_array_equal(tc.compile(BATCH, "cpu")(x, y), tc.compile(BATCH, "reference")(x, y))

@@ -55,24 +55,32 @@ class _Mover:
     ranks: Mapping[str, int]
     operations: Callable[[Expr], float]
 
-    def visit(self, s: Stmt, ranges: Mapping[str, Interval]) -> Stmt:
+    def visit(self, s: Stmt, ranges: Mapping[str, Interval], whole: bool = True) -> Stmt:
+        """A statement with its sequential loops inside; loops that are not the `whole` of what moves are
+        neither parallel nor interleaved."""
         match s:
             case Block():
-                return replace(s, body=tuple(self.visit(c, ranges) for c in s.body))
+                return replace(s, body=tuple(self.visit(c, ranges, whole) for c in s.body))
             case For(kind=LoopKind.SERIAL):
-                moved = self.moved(s, ranges)
-                return replace(s, body=self.visit(s.body, within(ranges, s))) if moved is None else moved
+                moved = self.moved(s, ranges, whole)
+                if moved is not None:
+                    return moved
+                inside = within(ranges, s)
+                # Rows into which a loop of the body moves may have this loop inside, too.
+                inner = self.visit(s.body, inside, whole=False)
+                both = None if inner == s.body else _moved(replace(s, body=inner), ranges, self.ranks, whole)
+                return replace(s, body=self.visit(s.body, inside, whole)) if both is None else both
             case _:
                 return s
 
-    def moved(self, loop: For, ranges: Mapping[str, Interval]) -> Stmt | None:
+    def moved(self, loop: For, ranges: Mapping[str, Interval], whole: bool) -> Stmt | None:
         """The loops of the body with the sequential loop inside of them; None where that is not legal or does
         not pay."""
         if rows_pay(loop, self.operations):
-            found = _moved(replace(loop, body=in_rows(loop.body)), ranges, self.ranks)
+            found = _moved(replace(loop, body=in_rows(loop.body)), ranges, self.ranks, whole)
             if found is not None:
                 return found
-        return _moved(loop, ranges, self.ranks)
+        return _moved(loop, ranges, self.ranks, whole)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +91,11 @@ class _Access:
 
 
 def _moved(
-    loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int], around: frozenset[str] = _NONE
+    loop: For,
+    outside: Mapping[str, Interval],
+    ranks: Mapping[str, int],
+    whole: bool,
+    around: frozenset[str] = _NONE,
 ) -> Stmt | None:
     """The loops of the body, one for each part, with the sequential loop inside; None where that is not legal
     or does not pay.
@@ -93,12 +105,12 @@ def _moved(
     """
     ranges = within(outside, loop)
     parts = tuple(flattened(loop.body))
-    whole = [x for p in parts for x in statements(p)]
-    if loop.step != 1 or not all(isinstance(x, Block | For | If | Compute) for x in whole):
+    all_of_it = [x for p in parts for x in statements(p)]
+    if loop.step != 1 or not all(isinstance(x, Block | For | If | Compute) for x in all_of_it):
         return None
-    if any(isinstance(x, Compute) and _checked(x) for x in whole):
+    if any(isinstance(x, Compute) and _checked(x) for x in all_of_it):
         return None  # the error must report the first index that is out of range
-    written = {x.buffer for x in whole if isinstance(x, Compute)}
+    written = {x.buffer for x in all_of_it if isinstance(x, Compute)}
     if not written <= ranks.keys():
         return None
     taken: dict[str, list[Interval]] = {}
@@ -132,7 +144,7 @@ def _moved(
     parallel = all(isinstance(p, For) and p.kind is LoopKind.PARALLEL for p in parts)
     if not along_rows and not parallel:
         return None
-    moved = tuple(_inside(p, loop, outside, ranks, around) for p in parts)
+    moved = tuple(_inside(p, loop, outside, ranks, whole, around) for p in parts)
     return moved[0] if len(moved) == 1 else Block(moved)
 
 
@@ -232,7 +244,12 @@ def _range_of(
 
 
 def _inside(
-    part: Stmt, loop: For, outside: Mapping[str, Interval], ranks: Mapping[str, int], around: frozenset[str]
+    part: Stmt,
+    loop: For,
+    outside: Mapping[str, Interval],
+    ranks: Mapping[str, int],
+    whole: bool,
+    around: frozenset[str],
 ) -> Stmt:
     """A part with the sequential loop inside; in parallel where there is enough work."""
     if not isinstance(part, For):
@@ -240,10 +257,10 @@ def _inside(
     inner = replace(loop, body=part.body)
     further: Stmt | None = None
     if isinstance(part.body, For) and part.body.kind is LoopKind.SERIAL:
-        further = _moved(inner, within(outside, part), ranks, around | {part.var})
+        further = _moved(inner, within(outside, part), ranks, whole, around | {part.var})
     body = replace(part, body=inner if further is None else further)
     ranges = within(outside, loop)
-    if part.kind is LoopKind.PARALLEL:
+    if part.kind is LoopKind.PARALLEL or not whole:
         return body
     if around or _instances(replace(loop, body=part), ranges) < _WORK:
         return interleaved(body)

@@ -24,14 +24,16 @@ from dataclasses import dataclass, replace
 import islpy as isl
 
 from tc.ir.expr import ONE, ZERO, Add, Call, Expr, Sub, Variable, constant, rebuild, substitute, variables
-from tc.ir.program import Buffer, Domain, IterVar, Loop, Program, Range, Stage, fresh
+from tc.ir.program import Buffer, Domain, IterVar, Loop, Program, Range, Stage
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.affine import SET
+from tc.poly.checks import reads_of_nothing
 from tc.poly.context import GaveUp, given_up_after, isl_context
 from tc.poly.dependences import conflicts
 from tc.poly.scop import build
+from tc.poly.times import execution_times
 from tc.transforms.program.segments import in_domains
-from tc.transforms.program.stages import in_place_of, names_of, stage_at
+from tc.transforms.program.stages import in_place_of, stage_at
 
 _OPERATIONS = 1_000_000  # operations of isl for one loop; a loop that needs more stays as it is
 _SMALL = 1 << 20  # elements of a temporary that may be larger than all tensors of the caller
@@ -76,7 +78,7 @@ def _without(program: Program, loop: Loop) -> Program | None:
 @dataclass(frozen=True, slots=True)
 class _Carrier:
     """The variable that has one value in each iteration of a loop, its values in all of them, and the counter
-    of the loop in terms of the variable."""
+    of the loop in terms of the variable, which gets its name."""
 
     var: IterVar
     values: Range
@@ -97,7 +99,7 @@ def _carrier(s: Stage, loop: Loop) -> _Carrier | None:
     if abs(factor) != 1 or any(loop.name in variables(t) for t in terms):
         return None
     rest = simplify(substitute(var.range.min, {loop.name: ZERO}), exact=True)
-    here = Variable(var.name)
+    here = Variable(loop.name)
     if factor == 1:
         return _Carrier(var, Range(rest, loop.trips), simplify(Sub(here, rest), exact=True))
     first = simplify(Add(Sub(rest, loop.trips), ONE), exact=True)
@@ -105,29 +107,26 @@ def _carrier(s: Stage, loop: Loop) -> _Carrier | None:
 
 
 def _is_private(program: Program, buffer: str, stages: Sequence[Stage], loop: Loop) -> bool:
-    """Whether each iteration defines all elements of a temporary before it reads one, and the temporary may
-    have a dimension more."""
+    """Whether each iteration defines what it reads of a temporary, which nothing else reads, and the
+    temporary may have a dimension more."""
     b = program.buffer(buffer)
-    users = [s for s in program.stages if _uses(program, s, buffer)]
-    first = users[0]
-    if b.role != "temporary" or any(s not in stages for s in users) or not _may_grow(program, b, loop):
+    if b.role != "temporary" or not _may_grow(program, b, loop):
         return False
-    if any(s.loops[: len(first.loops)] != first.loops for s in users):
+    if any(s not in stages for s in program.stages if _uses(program, s, buffer)):
         return False
-    pure = {Variable(v.name): v.range for v in first.domain.vars if v.kind == "pure"}
-    whole = len(set(first.args)) == len(first.args) and not first.domain.conditions
-    if not whole or any(v.kind != "pure" for v in first.domain.vars) or (first.op and not first.init):
-        return False
-    if any(program.func_buffers.get(c.name, c.name) == buffer for c in first.calls):
-        return False
-    return all(
-        a in pure and all(_same(x, y) for x, y in ((pure[a].min, r.min), (pure[a].extent, r.extent)))
-        for a, r in zip(first.args, b.box, strict=True)
-    )
-
-
-def _same(a: Expr, b: Expr) -> bool:
-    return constant(simplify(Sub(a, b), exact=True)) == 0
+    # One iteration, of which the counters around are symbols.
+    depth = stages[0].loops.index(loop) + 1
+    around = tuple(x.name for x in stages[0].loops[:depth])
+    inside = tuple(replace(s, loops=s.loops[depth:]) for s in stages)
+    part = replace(program, stages=inside, sizes=(*program.sizes, *around), sites=())
+    with isl_context():
+        try:
+            with given_up_after(_OPERATIONS):
+                scop = build(in_domains(part))
+                times = execution_times(scop, inside)
+                return all(x.is_empty() for _, _, x in reads_of_nothing(scop, buffer, times))
+        except GaveUp:
+            return False
 
 
 def _uses(program: Program, s: Stage, buffer: str) -> bool:
@@ -189,21 +188,21 @@ def _spread(
     expanded: set[str],
 ) -> Program:
     buffers = program.func_buffers
-    taken = names_of(program)
+    here = Variable(loop.name)
     made: list[Stage] = []
     for s, carrier in zip(stages, carriers, strict=True):
         s = replace(s, loops=tuple(x for x in s.loops if x != loop))
         if carrier is None:
-            var = IterVar(fresh(loop.name, taken), Range(ZERO, loop.trips), "pure")
-            taken.add(var.name)
-            s = stage_at(s, {loop.name: Variable(var.name)})
-            domain = Domain((var, *s.domain.vars), s.domain.conditions)
-            s = replace(s, args=(Variable(var.name), *s.args), domain=domain)
-            counter: Expr = Variable(var.name)
+            counter: Expr = here
+            dims = (IterVar(loop.name, Range(ZERO, loop.trips), "pure"), *s.domain.vars)
+            s = replace(s, args=(here, *s.args), domain=Domain(dims, s.domain.conditions))
         else:
-            dims = tuple(replace(v, range=carrier.values) if v == carrier.var else v for v in s.domain.vars)
-            s = stage_at(replace(s, domain=Domain(dims, s.domain.conditions)), {loop.name: carrier.counter})
-            counter = carrier.counter
+            counter, old = carrier.counter, carrier.var
+            s = stage_at(s, {old.name: here, loop.name: counter})
+            dims = tuple(
+                IterVar(loop.name, carrier.values, "pure") if v.name == old.name else v for v in s.domain.vars
+            )
+            s = replace(s, domain=Domain(dims, s.domain.conditions))
         made.append(replace(s, value=_read_at(s.value, counter, expanded, program)))
     result = in_place_of(program, stages, made)
     return replace(

@@ -59,6 +59,8 @@ DEPENDENT = {  # or not of a form that tells
     "a temporary of the iteration before": ("double(B,D) x", """
        s(d) = 0 where d in 0:D
        for b in 0:B { y(b,d) = s(d) + x(b,d)  s(d) = x(b,d) }"""),
+    "a range with the counter": ("double(B,D) x", """
+       for b in 0:B { s +=! x(b,k) where k in 0:min(b+1, D)  y(b) = s }"""),
     "a part of a temporary": ("double(B,D) x", """
        s(d) = 0 where d in 0:D
        for b in 0:B { s(d) = x(b,d) where d in 1:D  y(b,d) = s(d) }"""),

@@ -61,6 +61,8 @@ def _without(program: Program, loop: Loop) -> Program | None:
     if any(s.checked or s.scatters or any(c.checked for c in s.calls) for s in stages):
         return None
     carriers = [_carrier(s, loop) for s in stages]
+    if any(c is None and _ranges_with(s, loop) for s, c in zip(stages, carriers, strict=True)):
+        return None  # the range of a variable would depend on another one
     buffers = program.func_buffers
     shared = {buffers[s.func] for s, c in zip(stages, carriers, strict=True) if c is None}
     if not all(_is_private(program, b, stages, loop) for b in shared):
@@ -85,10 +87,15 @@ class _Carrier:
     counter: Expr
 
 
+def _ranges_with(s: Stage, loop: Loop) -> list[IterVar]:
+    """The variables of a statement whose range has the counter of a loop."""
+    return [v for v in s.domain.vars if loop.name in variables(v.range.min) | variables(v.range.extent)]
+
+
 def _carrier(s: Stage, loop: Loop) -> _Carrier | None:
     """The variable of a subscript on the left that tells the iterations of a loop apart; None if there is
     none."""
-    found = [v for v in s.domain.vars if loop.name in variables(v.range.min) | variables(v.range.extent)]
+    found = _ranges_with(s, loop)
     if len(found) != 1 or found[0].kind != "pure" or constant(found[0].range.extent) != 1:
         return None
     (var,) = found

@@ -208,6 +208,10 @@ def exist(state: CpuState) -> CpuState:
     return replace(state, nest=existing_reads.marked(state.nest)) if state.composed else state
 
 
+def existing(before: CpuState, after: CpuState) -> str:
+    return existing_reads.check(before.nest, after.nest, dict.fromkeys(after.nest.sizes, 3))
+
+
 def skew(state: CpuState) -> CpuState:
     if not state.composed:
         return state

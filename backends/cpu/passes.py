@@ -34,7 +34,6 @@ from tc.poly.exponents import nonpositive_exponents
 from tc.poly.fractions import divided_fractions
 from tc.poly.fusion.distances import Distances
 from tc.support import settings
-from tc.transforms.loops import existing_reads
 from tc.transforms.program import segments
 
 from ..reference.passes import IdentityState, identity_passes
@@ -298,7 +297,7 @@ _WHOLE = (
         "tc/transforms/loops/existing_reads.py",
         loop_passes.exist,
         loop_passes.show_nest,
-        lambda before, after: existing_reads.check(after.nest, dict.fromkeys(after.nest.sizes, 3)),
+        loop_passes.existing,
     ),
     Pass(
         "skew",

@@ -48,7 +48,7 @@ from tc.ir.printer import program_text
 from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
-from tc.poly import conditions, delayed_updates, early_sums, time_tiles
+from tc.poly import conditions, delayed_updates, early_sums, independent_loops, time_tiles
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
     column_prefixes,
@@ -56,7 +56,6 @@ from tc.transforms.program import (
     contract,
     divisors,
     guards,
-    independent_loops,
     inline,
     interchange,
     materialize,
@@ -320,7 +319,7 @@ def independent_pass(kind: type[P]) -> Pass[P]:
     return _judged(
         "independent",
         "make sequential loops dimensions whose iterations do not depend on each other",
-        "tc/transforms/program/independent_loops.py",
+        "tc/poly/independent_loops.py",
         _independent,
     )
 

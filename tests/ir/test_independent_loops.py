@@ -12,7 +12,7 @@ from tc.errors import Source
 from tc.ir.program import Program
 from tc.ir.specialize import specialize
 from tc.pipeline import front as pipeline
-from tc.transforms.program.independent_loops import into_dimensions
+from tc.poly.independent_loops import into_dimensions
 
 SIZES = {"B": 3, "T": 4, "D": 5, "N": 6, "M": 7}
 ZERO = "y(b,d) = 0 where b in 0:B, d in 0:D  "

@@ -52,14 +52,17 @@ def marked(nest: LoopNest) -> LoopNest:
     return replace(nest, body=visit(nest.body, {}))
 
 
-def check(nest: LoopNest, sizes: Mapping[str, int]) -> str:
-    """The oracle: each marked element exists at random iterations of the loops around its statement.  Returns
-    "" if nothing is marked.  Raises InternalError, code TC0908, if an element does not exist."""
-    shapes = _shapes(nest)
+def check(before: LoopNest, after: LoopNest, sizes: Mapping[str, int]) -> str:
+    """The oracle: each element that has been marked exists at random iterations of the loops around its
+    statement.  Returns "" if none has been.  Raises InternalError, code TC0908, if an element does not
+    exist."""
+    shapes = _shapes(after)
     draw = random.Random(0)
     found = False
-    for s, loops in _computed(nest.body, ()):
-        reads = [e for e in walk(s.value) if isinstance(e, Load) and e.inside and e.buffer in shapes]
+    statements = zip(_computed(before.body, ()), _computed(after.body, ()), strict=True)
+    for (old, _), (s, loops) in statements if after.body != before.body else ():
+        pairs = zip(walk(old.value), walk(s.value), strict=True)
+        reads = [e for o, e in pairs if isinstance(e, Load) and isinstance(o, Load) and e.inside > o.inside]
         found |= bool(reads)
         for _ in range(_POINTS if reads else 0):
             point = _iteration(loops, sizes, draw)

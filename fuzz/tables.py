@@ -21,19 +21,11 @@ from typing import Any
 import numpy as np
 
 import tc
-from fuzz.loops import SMALL
+from fuzz.loops import SMALL, Value
 
 Env = dict[str, Any]  # arrays by name, and the counters `b`, `i`, `j`
 _ROWS, _COLUMNS = 2, 3  # how far away elements are read, at most
 _TOLERANCE = 1e-12  # of float64: sums of a statement may be rounded once less
-
-
-@dataclass(frozen=True)
-class Value:
-    """An expression: as text, and as what it is for arrays and counters."""
-
-    text: str
-    of: Callable[[Env], Any]
 
 
 @dataclass(frozen=True)

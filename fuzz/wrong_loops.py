@@ -23,7 +23,7 @@ CUMULATIVE = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d)
 SMOOTHED = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = 2*y(n,d-1) - x(n,d) } }"
 SCATTER = "def f(float(N,D) x, int(N) I, float(M,D) z) -> (y) { y(m,d) = z(m,d) y(I(n),d) += x(n,d) }"
 # Rows that read elements of the row below, and a choice between elements of which one may not exist.
-BELOW = """def f(int(N,M) x) -> (y) {
+BELOW = """def f(float(N,M) x) -> (y) {
   y(i,j) = x(i,j)
   for i in 0:N-1 { for j in 3:M { y(i,j) = y(i,j-1) + 2*y(i,j) - y(i+1,j-3) } }
 }"""

@@ -26,7 +26,6 @@ from tc.transforms.loops.carried import recurrences, straight
 from tc.transforms.loops.interleaved_rows import rows_together
 from tc.transforms.loops.substituted import substituted
 
-_INTEGER_ROWS = 2  # at a time: an operation on integers takes a cycle, an iteration two or three
 _FEWER = (4, 2)  # rows at a time, where there are few
 _LEAST = 2  # columns of the loop over several rows, for one of those before and after it
 
@@ -56,9 +55,9 @@ def _several(rows: For) -> Stmt | None:
         return None
     if not all(isinstance(s, Compute) for s in flattened(loop.body)):
         return None
-    most = rows_together(replace(rows, body=loop))
     if not any(s.value.dtype.is_float for s in recurrences(loop)):
-        most = min(most, _INTEGER_ROWS)
+        return None  # an operation on integers takes one cycle, so that an iteration hardly waits
+    most = rows_together(replace(rows, body=loop))
     skew = _skew(rows.var, loop) if most > 1 else None
     if skew is None:
         return None

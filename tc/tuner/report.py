@@ -24,9 +24,10 @@ def write_report(scan: Scan, target: Path) -> None:
 def page(scan: Scan) -> str:
     """The page: a table of winners, and for each program at each place its plots and failures."""
     found = list(groups(scan.records).values())
+    what = "program" if len(found) == 1 else "programs and sizes"
     parts = [
         "<h1>Tuning</h1>",
-        f"<p>{len(scan.records)} records of {len(found)} programs and sizes. {escape(scan.skipped)}</p>",
+        f"<p>{len(scan.records)} records of {len(found)} {what}. {escape(scan.skipped)}</p>",
         _winners(found),
     ]
     for i, rows in enumerate(found):

@@ -44,7 +44,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         delay=delay(machine),
         time_tile=time_tile(machine),
         worth_tiles=worth_tiles(machine),
-        independent=True,
+        independent=independent(machine),
     )
 
 
@@ -216,6 +216,13 @@ def prefix_chunk(machine: Machine) -> Callable[[DType], int]:
     """The points of a chunk of a prefix reduction (`tc.transforms.program.prefixes`): the lanes of a vector,
     which then has the results of one chunk."""
     return lambda t: machine.isa.lanes(t.itemsize)
+
+
+def independent(machine: Machine) -> Callable[[int | None], bool]:
+    """Whether a loop whose iterations are independent becomes a dimension: where these write so many bytes in
+    each iteration of the loops inside, which the second caches must hold until the next one.  Else each
+    iteration finds its own elements in the cache for as long as it runs."""
+    return lambda size: size is not None and size <= machine.l2 * machine.cores
 
 
 def prefix_rows(machine: Machine) -> Callable[[Columns], bool]:

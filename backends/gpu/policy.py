@@ -34,7 +34,7 @@ def program_policy(target: Target, options: Options) -> ProgramPolicy:
         None if as_written else store(target),
         None if as_written else prefix_chunk,
         phases=not as_written,
-        independent=not as_written,
+        independent=None if as_written else lambda _: True,
         collapse=not (options.tile or options.threads or options.blocks),
         interchange_without_operands=False,
     )

@@ -79,8 +79,8 @@ class ProgramPolicy:
     `interchange_without_operands`: reductions are reordered in every program, not only where operands were
     materialized.  `delay` gives the iterations of a block after which an update is applied, `early` those of
     a block before which a sum begins; 0 for none. `time_tile` gives the iterations and rows of a tile of a
-    sequential loop, None for none, for the loops that are `worth_tiles`.  With `independent` loops become
-    dimensions where their iterations do not depend on each other.  `constant_temporaries`: new
+    sequential loop, None for none, for the loops that are `worth_tiles`.  `independent` decides which
+    loops become dimensions whose iterations do not depend on each other.  `constant_temporaries`: new
     temporaries have constant sizes, as the parts of a program with sequential loops need.
     """
 
@@ -97,7 +97,7 @@ class ProgramPolicy:
     delay: delayed_updates.Block | None = None
     time_tile: time_tiles.Choice | None = None
     worth_tiles: time_tiles.Worth | None = None
-    independent: bool = False
+    independent: Callable[[int | None], bool] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -183,9 +183,9 @@ def same_program(before: ProgramState, after: ProgramState) -> str:
 
 
 def _independent(state: P) -> P:
-    if not state.policy.independent:
+    if state.policy.independent is None:
         return state
-    program, names = independent_loops.into_dimensions(state.program)
+    program, names = independent_loops.into_dimensions(state.program, state.policy.independent)
     return replace(state, program=program, independent=names)
 
 

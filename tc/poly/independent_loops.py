@@ -18,7 +18,7 @@ gets a dimension for the loop (array expansion).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import islpy as isl
@@ -39,13 +39,18 @@ _OPERATIONS = 1_000_000  # operations of isl for one loop; a loop that needs mor
 _SMALL = 1 << 20  # elements of a temporary that may be larger than all tensors of the caller
 
 
-def into_dimensions(program: Program) -> tuple[Program, tuple[str, ...]]:
-    """`program` without such loops, and their names."""
+def into_dimensions(program: Program, worth: Callable[[int | None], bool]) -> tuple[Program, tuple[str, ...]]:
+    """`program` without such loops, and their names.
+
+    Where there are sequential loops inside of one, its iterations share theirs: an iteration of these goes
+    through the elements of all of them.  A loop stays that is not `worth` it at so many bytes, None if that
+    is not known.
+    """
     names: list[str] = []
     left = list(program.loops)
     while left:
         loop = left.pop(0)
-        found = _without(program, loop)
+        found = _without(program, loop) if worth(_bytes_in_turn(program, loop)) else None
         if found is not None:
             program = found
             names.append(loop.name)
@@ -72,6 +77,28 @@ def _without(program: Program, loop: Loop) -> Program | None:
     if not _is_independent(program, stages, loop, shared):
         return None
     return _spread(program, stages, carriers, loop, shared)
+
+
+def _bytes_in_turn(program: Program, loop: Loop) -> int | None:
+    """The bytes that all iterations of a loop write in an iteration of the loops inside of it; 0 without such
+    loops, None if that is not known."""
+    most = 0
+    trips = constant(loop.trips)
+    for s in program.stages:
+        if loop not in s.loops or s.loops[-1] == loop:
+            continue
+        box = program.func(s.func).box
+        sizes = [trips]
+        for v in s.domain.vars:
+            if v.kind == "pure" and constant(v.range.extent) != 1 and Variable(v.name) in s.args:
+                of_tensor = box[s.args.index(Variable(v.name))].extent
+                known = constant(v.range.extent)
+                sizes.append(constant(of_tensor) if known is None else known)
+        if None in sizes:
+            return None
+        elements = math.prod(int(n) for n in sizes if n is not None)
+        most = max(most, elements * program.func(s.func).dtype.itemsize)
+    return most
 
 
 # ---- what a statement writes

@@ -87,7 +87,7 @@ def program(name: str, sizes: dict[str, int] = SIZES) -> Program:
 def left(name: str) -> int:
     """How many of the loops of a program are no dimensions."""
     before = program(name)
-    after, names = into_dimensions(before)
+    after, names = into_dimensions(before, lambda _: True)
     assert len(after.loops) == len(before.loops) - len(names)
     return len(after.loops)
 
@@ -109,7 +109,9 @@ def test_a_large_temporary_keeps_its_loop() -> None:
     built = pipeline.build(
         pipeline.front(Source(f"def f(float(B,D) x) -> (y) {{ {body} }}")), pipeline.Variant()
     ).program
-    small, large = (into_dimensions(specialize(built, {"B": 4, "D": d}))[1] for d in (100, 2048))
+    small, large = (
+        into_dimensions(specialize(built, {"B": 4, "D": d}), lambda _: True)[1] for d in (100, 2048)
+    )
     assert (len(small), len(large)) == (1, 0)
 
 
@@ -129,6 +131,27 @@ def test_the_results_are_the_same(name: str, backend: str) -> None:
     for dynamic in (False, True):
         found = tc.compile(source(name), backend, dynamic=dynamic)(*args)
         np.testing.assert_array_equal(found, want)
+
+
+@pytest.mark.parametrize(("name", "size"), [("a batch", 3 * 8), ("a temporary", 3 * 5 * 8), ("downwards", 0)])
+def test_what_all_iterations_write_in_an_iteration_inside(name: str, size: int) -> None:
+    seen: list[int | None] = []
+    into_dimensions(program(name), lambda n: seen.append(n) is not None)
+    assert seen[0] == size
+
+
+def test_a_batch_of_large_factorisations_stays_a_loop() -> None:
+    """Each matrix is in a second cache while it is factorised, and not all of them."""
+    source = """def f(double(B,N,N) A) -> (F) {
+      F(b,i,j) = A(b,i,j)
+      for b in 0:B { for k in 0:N {
+        F(b,i,k) = F(b,i,k) / F(b,k,k) where i in k+1:N
+        F(b,i,j) += -F(b,i,k) * F(b,k,j) where i in k+1:N, j in k+1:N
+      } }
+    }"""
+    kernel = tc.compile(source, "cpu")
+    found = [str(kernel.inspect("choice", B=b, N=n)) for b, n in ((4, 8), (64, 200))]
+    assert ["became dimensions: b" in text for text in found] == [True, False]
 
 
 def test_a_batch_runs_in_threads() -> None:

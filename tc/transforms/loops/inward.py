@@ -47,7 +47,16 @@ def inward(
     `ranks` has the numbers of dimensions of the program's tensors; `sizes` are symbolic; `operations` gives
     the vector instructions of a value.
     """
-    return _Mover(ranks, operations).visit(s, dict.fromkeys(sizes, (0, 1 << 48)))
+    return _Mover(ranks, operations).visit(s, dict.fromkeys(sizes, (0, 1 << 48))).final
+
+
+@dataclass(frozen=True, slots=True)
+class _Both:
+    """A statement with its sequential loops inside: as it stays, and as it may move into other loops, with no
+    loops that are parallel or interleaved."""
+
+    final: Stmt
+    plain: Stmt
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +64,30 @@ class _Mover:
     ranks: Mapping[str, int]
     operations: Callable[[Expr], float]
 
-    def visit(self, s: Stmt, ranges: Mapping[str, Interval], whole: bool = True) -> Stmt:
-        """A statement with its sequential loops inside; loops that are not the `whole` of what moves are
-        neither parallel nor interleaved."""
+    def visit(self, s: Stmt, ranges: Mapping[str, Interval]) -> _Both:
         match s:
             case Block():
-                return replace(s, body=tuple(self.visit(c, ranges, whole) for c in s.body))
+                found = [self.visit(c, ranges) for c in s.body]
+                if all(b.plain is c for b, c in zip(found, s.body, strict=True)):
+                    return _Both(s, s)
+                return _Both(
+                    replace(s, body=tuple(b.final for b in found)),
+                    replace(s, body=tuple(b.plain for b in found)),
+                )
             case For(kind=LoopKind.SERIAL):
-                moved = self.moved(s, ranges, whole)
+                moved = self.moved(s, ranges, whole=True)
                 if moved is not None:
-                    return moved
-                inside = within(ranges, s)
-                # Rows into which a loop of the body moves may have this loop inside, too.
-                inner = self.visit(s.body, inside, whole=False)
-                both = None if inner == s.body else _moved(replace(s, body=inner), ranges, self.ranks, whole)
-                return replace(s, body=self.visit(s.body, inside, whole)) if both is None else both
+                    return _Both(moved, self.moved(s, ranges, whole=False) or moved)
+                body = self.visit(s.body, within(ranges, s))
+                final, plain = replace(s, body=body.final), replace(s, body=body.plain)
+                if body.plain is not s.body:
+                    # Rows into which a loop of the body moves may have this loop inside, too.
+                    final = _moved(plain, ranges, self.ranks, True) or final
+                    plain = _moved(plain, ranges, self.ranks, False) or plain
+                    return _Both(final, plain)
+                return _Both(s, s)
             case _:
-                return s
+                return _Both(s, s)
 
     def moved(self, loop: For, ranges: Mapping[str, Interval], whole: bool) -> Stmt | None:
         """The loops of the body with the sequential loop inside of them; None where that is not legal or does

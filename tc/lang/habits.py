@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from tc.lang.resolved import MODES
+
 _SUM = "a reduction is a statement of its own: {0}"
 FUNCTIONS = {
     "relu": "write fmax(x, 0)",
@@ -101,7 +103,6 @@ USUAL_MODES = {  # boundary modes, as other libraries call them
     **dict.fromkeys(("constant", "const", "value", "pad"), "fill=value"),
     "zeros": "zero",
 }
-_MODES = ("zero", "clamp", "wrap", "reflect", "symmetric")
 _BESIDE = (
     "the extreme and its place are two statements, which share the loop: k_of(i) argmax=! x(i,k) and "
     "m(i) max=! x(i,k)"
@@ -122,7 +123,7 @@ _DECLARED = re.compile(r"[{;)]\s*(?:float|double|half|int|bool|u?int(?:8|16|32|6
 
 def of_function(name: str) -> str | None:
     """Help for a function that is none."""
-    mode = name if name in _MODES else USUAL_MODES.get(name)
+    mode = name if name in MODES and name not in ("none", "fill") else USUAL_MODES.get(name)
     if mode is not None and name not in FUNCTIONS:
         return f"a boundary mode stands in brackets behind a tensor: x[{mode}](i-1)"
     return FUNCTIONS.get(name) or of_type(name)

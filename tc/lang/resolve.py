@@ -14,7 +14,6 @@ from tc.lang.scope import CONSTANTS, Scope, reject_builtin, size_from_parameter
 
 MAX_HEIGHT = 200  # of an expression with its lets substituted
 MAX_NODES = 20_000
-MODES = ("none", "zero", "fill", "clamp", "reflect", "symmetric", "wrap")
 
 
 class StatementResolver:
@@ -228,15 +227,15 @@ class StatementResolver:
         return found * tensor.rank if len(found) == 1 else found
 
     def _mode(self, m: s.Mode) -> r.Mode:
-        if m.name not in MODES or (m.name == "fill") != (m.value is not None):
+        if m.name not in r.MODES or (m.name == "fill") != (m.value is not None):
             what = "needs a value" if m.name == "fill" else "takes no value"
-            known, usual = m.name in MODES, habits.USUAL_MODES.get(m.name)
+            known, usual = m.name in r.MODES, habits.USUAL_MODES.get(m.name)
             raise SemanticError(
                 f"the boundary mode '{m.name}' {what}" if known else f"'{m.name}' is no boundary mode",
                 m.span,
                 code="TC0229",
                 help=(f"it is called {usual} here" if usual else None)
-                or (None if known else did_you_mean(m.name, MODES))
+                or (None if known else did_you_mean(m.name, r.MODES))
                 or "the modes are none, zero, fill=value, clamp, reflect, symmetric and wrap",
             )
         if m.name == "zero":

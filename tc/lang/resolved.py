@@ -153,6 +153,7 @@ class LastIndex:
 
 
 ModeName = Literal["none", "fill", "clamp", "reflect", "symmetric", "wrap"]
+MODES = ("none", "zero", "fill", "clamp", "reflect", "symmetric", "wrap")  # as they are written
 
 
 @dataclass(frozen=True, slots=True)

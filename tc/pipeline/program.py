@@ -23,9 +23,9 @@
 
 The order matters.  `independent`, `prefix_places`, `column_prefixes`, `planes`, `contract`, `early_sums`,
 `delay` and `time_tiles` see a program with its sequential loops, the other passes see each straight-line part
-of it.
-`restrict` is the first of these: it turns guarded operands into plain ones, which `inline` and `materialize`
-then judge. `inline` precedes `materialize`, which may store again what several inlined values share.
+of it.  `restrict` is the first of these: it turns guarded operands into plain ones, which `inline` and
+`materialize` then judge.  `inline` precedes `materialize`, which may store again what several inlined values
+share.
 `conditions` follows the passes that move values into other domains.  `collapse` merges dimensions that no
 condition tells apart, and needs the loops in the order of the source, so `interchange` follows it.  Long
 reductions are split afterwards (`tc.transforms.program.rfactor`): the cpu backend splits them in one way,

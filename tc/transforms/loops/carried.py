@@ -72,10 +72,10 @@ def _layers(loop: For) -> tuple[For | Promote, ...]:
     """The loops and promotions between a loop and its statements: vector and unrolled loops of constant
     length, promotions."""
     out: list[For | Promote] = []
-    s = _one(loop.body)
+    s = single(loop.body)
     while isinstance(s, Promote) or (isinstance(s, For) and _is_lanes(s)):
         out.append(s)
-        s = _one(s.body)
+        s = single(s.body)
     return tuple(out)
 
 
@@ -88,7 +88,7 @@ def _lanes(loop: For) -> tuple[For, ...]:
     return tuple(x for x in _layers(loop) if isinstance(x, For))
 
 
-def _one(s: Stmt) -> Stmt:
+def single(s: Stmt) -> Stmt:
     """The only statement of a block, if the block has just one; else the statement itself."""
     while isinstance(s, Block) and len(s.body) == 1:
         s = s.body[0]

@@ -22,7 +22,7 @@ from fractions import Fraction
 from tc.ir.expr import LE, Add, And, Expr, IntImm, Load, Min, Mul, Sub, Variable, constant, variables, walk
 from tc.ir.loops import Block, Compute, For, If, LoopKind, Promote, Stmt, flattened
 from tc.ir.simplify import linear_terms, simplify
-from tc.transforms.loops.carried import recurrences, straight
+from tc.transforms.loops.carried import recurrences, single, straight
 from tc.transforms.loops.interleaved_rows import rows_together
 from tc.transforms.loops.substituted import substituted
 
@@ -48,10 +48,10 @@ def skewed(s: Stmt) -> Stmt:
 
 def _several(rows: For) -> Stmt | None:
     """The rows, several at a time; None where that is not legal or does not pay."""
-    loop = next(iter(flattened(rows.body)), None)
-    if rows.kind is not LoopKind.SERIAL or rows.step != 1 or not isinstance(loop, For):
+    loop = single(rows.body)
+    if rows.kind is not LoopKind.SERIAL or not isinstance(loop, For):
         return None
-    if len(tuple(flattened(rows.body))) > 1 or rows.var in variables(loop.lower) | variables(loop.upper):
+    if rows.var in variables(loop.lower) | variables(loop.upper):
         return None
     if not all(isinstance(s, Compute) for s in flattened(loop.body)):
         return None
@@ -61,7 +61,7 @@ def _several(rows: For) -> Stmt | None:
     skew = _skew(rows.var, loop) if most > 1 else None
     if skew is None:
         return None
-    trips, columns = (constant(simplify(Sub(x.upper, x.lower), exact=True)) for x in (rows, loop))
+    trips, columns = _trips(rows), _trips(loop)
     for count in (most, *(c for c in _FEWER if c < most)):
         least = (1 + _LEAST) * (count - 1) * skew
         if (trips is None or trips >= count) and (columns is None or columns >= least):
@@ -104,13 +104,17 @@ def _blocks(rows: For, loop: For, count: int, skew: int, least: int) -> Stmt:
         block.insert(0, For(index.name, IntImm(0), IntImm(count - 1), 1, LoopKind.SERIAL, head))
         block.append(For(index.name, IntImm(1), IntImm(count), 1, LoopKind.SERIAL, tail))
     whole = Block(tuple(block))
-    trips, columns = (constant(simplify(Sub(x.upper, x.lower), exact=True)) for x in (rows, loop))
+    trips, columns = _trips(rows), _trips(loop)
     if columns is not None and trips is not None and trips % count == 0:
         return replace(rows, step=count, body=whole)
     one = f"{rows.var}_r"
     last = _exact(Min(Add(row, IntImm(count)), rows.upper))
     rest = For(one, row, last, 1, LoopKind.SERIAL, substituted(loop, {rows.var: Variable(one)}))
     return replace(rows, step=count, body=If(enough, whole, rest))
+
+
+def _trips(loop: For) -> int | float | None:
+    return constant(_exact(Sub(loop.upper, loop.lower)))
 
 
 def _exact(e: Expr) -> Expr:

@@ -391,6 +391,48 @@ WRONG_PROGRAMS = (
         ),
     ),
     Miscompilation(
+        "what runs behind a panel is read in it",
+        "column_panels._may_wait",
+        "not relation.intersect(later).is_empty()",
+        "relation is None",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,N) A) -> (float(N,N) F) { F(i,j) = A(i,j) for t in 0:3 { for k in 0:4 { w(j) = F(k,j) where j in k+1:N F(i,k) = min(max(F(i,k) + w(N-1), -3.0), 3.0) where i in 0:N F(i,j) += F(i,k) * w(j) where i in 4:N, j in k+1:N } } }",
+                SMALL,
+                N=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a panel lacks a column that the block reads",
+        "column_panels._separated",
+        "GE(args[-1], last)",
+        "GE(args[-1], Add(last, ONE))",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,N) A) -> (float(N,N) F) { F(i,j) = A(i,j) for t in 0:3 { for k in 0:4 { F(i,k) = min(max(F(i,k) + F(i,k+1), -3.0), 3.0) where i in 0:N F(i,j) += F(i,k) * F(k,j) where i in 4:N, j in k+1:4 } } }",
+                SMALL,
+                N=9,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a product runs before its operands are copied",
+        "delayed_updates._blocked",
+        "[*copies, late]",
+        "[late, *copies]",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,N) A) -> (float(N,N) F) { F(i,j) = A(i,j) for k in 0:N { F(i,k) = min(max(F(i,k), -3.0), 3.0) where i in k+1:N F(k,j) = min(max(F(k,j), -3.0), 3.0) where j in k:N F(i,j) += -F(i,k) * F(k,j) where i in k+1:N, j in k+1:N } }",
+                SMALL,
+                N=37,
+            ),
+        ),
+    ),
+    Miscompilation(
         "an iteration of a tile is behind the one before it by too few rows",
         "time_tiles._solved",
         "by[a] - distance - skew * several",

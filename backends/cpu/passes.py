@@ -21,6 +21,7 @@ from tc.pipeline.program import (
     delay_pass,
     early_sums_pass,
     independent_pass,
+    panel_pass,
     planes_pass,
     prefix_places_pass,
     program_passes,
@@ -331,6 +332,7 @@ PASSES = PassList[CpuState](
         contract_pass(CpuState),
         early_sums_pass(CpuState),
         delay_pass(CpuState),
+        panel_pass(CpuState),
         time_tiles_pass(CpuState),
         Search(
             "segments",

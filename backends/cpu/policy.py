@@ -8,10 +8,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from tc.dtypes import DType
 from tc.ir.evaluate import bytes_of, evaluate
-from tc.ir.expr import Call, Expr, IfThenElse, IntImm, inline_lets, variables, walk
+from tc.ir.expr import Call, Expr, IfThenElse, IntImm, constant, inline_lets, variables, walk
 from tc.ir.program import Buffer, Loop, Program, Stage
 from tc.options import Options
 from tc.pipeline.program import ProgramPolicy
+from tc.poly.column_panels import Panel
+from tc.poly.column_panels import Worth as WorthPanel
 from tc.poly.delayed_updates import Update
 from tc.poly.early_sums import Sum
 from tc.poly.fusion.fusion import Counts, FusionPolicy, Group, Proposal
@@ -42,6 +44,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         phases=True,
         early=early(machine),
         delay=delay(machine),
+        panel=panel(machine),
         time_tile=time_tile(machine),
         worth_tiles=worth_tiles(machine),
         independent=independent(machine),
@@ -54,6 +57,9 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
 # doubles to between a fifth and a third on two cores of an Emerald Rapids, blocks of 8 to two fifths
 # (docs/experiments/emerald-rapids.md).
 _BLOCK = 16
+# Blocks of a loop from which an update waits for twice as many iterations: each block reads and writes the
+# whole tensor.
+_LONG = 8
 
 
 def delay(machine: Machine) -> Callable[[Program, Update], int]:
@@ -67,7 +73,9 @@ def delay(machine: Machine) -> Callable[[Program, Update], int]:
         buffer = program.buffer(program.func_buffers[update.stage.func])
         if update.stage.domain.conditions or not _is_sized(buffer):
             return 0
-        return _BLOCK if bytes_of(buffer, {}) > machine.l2 // 4 else 0
+        if bytes_of(buffer, {}) <= machine.l2 // 4:
+            return 0
+        return 2 * _BLOCK if update.trips >= _LONG * _BLOCK else _BLOCK
 
     return block
 
@@ -92,6 +100,21 @@ def early(machine: Machine) -> Callable[[Program, Sum], int]:
         return _BLOCK if sum(bytes_of(b, {}) for b in buffers) > machine.l1 // 2 else 0
 
     return block
+
+
+_PANEL_USES = 4.0  # twice what the copies to and from a panel take
+
+
+def panel(machine: Machine) -> WorthPanel:
+    """Whether to copy the columns that a block works on (`tc.poly.column_panels`): where statements go down
+    each of them more often than the copies do, and the last cache holds them."""
+
+    def worth(program: Program, found: Panel) -> bool:
+        rows = constant(program.buffer(found.buffer).box[-2].extent)
+        size = program.buffer(found.buffer).dtype.itemsize * found.columns
+        return found.uses > _PANEL_USES and rows is not None and rows * size <= machine.l3
+
+    return worth
 
 
 _ITERATIONS = 16  # of a tile, at most; in longer tiles memory is no longer the bottleneck

@@ -7,6 +7,7 @@
     contract     temporaries lose dimensions that only tell the iterations of a sequential loop apart
     early_sums   terms of sums that are known before a block of iterations are summed together, before it
     delay        updates that no iteration of a block reads are applied together, after it
+    panel        the columns that a block of iterations works on are copied to rows of a temporary
     time_tiles   several iterations of a sequential loop run on some rows, then on the next rows
     restrict     conditions of reductions become conditions of their domains
     phases       a reduction with a stride becomes one reduction for each residue
@@ -22,10 +23,10 @@
     interchange  the loops of a reduction get the order in which its operands lie in memory
 
 The order matters.  `independent`, `prefix_places`, `column_prefixes`, `planes`, `contract`, `early_sums`,
-`delay` and `time_tiles` see a program with its sequential loops, the other passes see each straight-line part
-of it.  `restrict` is the first of these: it turns guarded operands into plain ones, which `inline` and
-`materialize` then judge.  `inline` precedes `materialize`, which may store again what several inlined values
-share.
+`delay`, `panel` and `time_tiles` see a program with its sequential loops, the other passes see each
+straight-line part of it.  `restrict` is the first of these: it turns guarded operands into plain ones, which
+`inline` and `materialize` then judge.  `inline` precedes `materialize`, which may store again what several
+inlined values share.
 `conditions` follows the passes that move values into other domains.  `collapse` merges dimensions that no
 condition tells apart, and needs the loops in the order of the source, so `interchange` follows it.  Long
 reductions are split afterwards (`tc.transforms.program.rfactor`): the cpu backend splits them in one way,
@@ -48,7 +49,7 @@ from tc.ir.printer import program_text
 from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
-from tc.poly import conditions, delayed_updates, early_sums, independent_loops, time_tiles
+from tc.poly import column_panels, conditions, delayed_updates, early_sums, independent_loops, time_tiles
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
     column_prefixes,
@@ -78,7 +79,8 @@ class ProgramPolicy:
     decides which of them go from row to row.  With `phases` reductions with a stride are split by residues.
     `interchange_without_operands`: reductions are reordered in every program, not only where operands were
     materialized.  `delay` gives the iterations of a block after which an update is applied, `early` those of
-    a block before which a sum begins; 0 for none. `time_tile` gives the iterations and rows of a tile of a
+    a block before which a sum begins; 0 for none.  `panel` decides which columns that a block works on are
+    copied.  `time_tile` gives the iterations and rows of a tile of a
     sequential loop, None for none, for the loops that are `worth_tiles`.  `independent` decides which
     loops become dimensions whose iterations do not depend on each other.  `constant_temporaries`: new
     temporaries have constant sizes, as the parts of a program with sequential loops need.
@@ -95,6 +97,7 @@ class ProgramPolicy:
     constant_temporaries: bool = False
     early: early_sums.Block | None = None
     delay: delayed_updates.Block | None = None
+    panel: column_panels.Worth | None = None
     time_tile: time_tiles.Choice | None = None
     worth_tiles: time_tiles.Worth | None = None
     independent: Callable[[int | None], bool] | None = None
@@ -108,9 +111,10 @@ class ProgramState:
     `independent` the loops that became dimensions; `by_rows` the tensors whose prefix reductions go from row
     to row; `planes` the temporaries with separate parts; `contracted` those without the dimension of a loop;
     `early` and `delayed` the tensors that are summed before blocks of iterations and updated after them;
-    `time_tiled` the loops in tiles; `phases` and `prefixes` the tensors whose reductions are split by
-    residues and into chunks; `divided`, `multiplied` and `expanded` those whose sums lost divisors, factors
-    and zero points; `inlined` the temporaries that are gone, `operands` and `columns` the new ones.
+    `panels` those whose columns a block works on in a copy; `time_tiled` the loops in tiles; `phases` and
+    `prefixes` the tensors whose reductions are split by residues and into chunks; `divided`, `multiplied` and
+    `expanded` those whose sums lost divisors, factors and zero points; `inlined` the temporaries that are
+    gone, `operands` and `columns` the new ones.
     """
 
     program: Program
@@ -125,6 +129,7 @@ class ProgramState:
     contracted: tuple[str, ...] = ()
     early: tuple[str, ...] = ()
     delayed: tuple[str, ...] = ()
+    panels: tuple[str, ...] = ()
     time_tiled: tuple[str, ...] = ()
     prefixes: tuple[str, ...] = ()
     phases: tuple[str, ...] = ()
@@ -144,6 +149,7 @@ class ProgramState:
             ("for one iteration alone", self.contracted),
             ("summed before blocks of iterations", self.early),
             ("updated after blocks of iterations", self.delayed),
+            ("columns that a block of iterations works on in a copy", self.panels),
             ("loops of which several iterations run on some rows", self.time_tiled),
             ("a reduction for each residue", self.phases),
             ("prefix reductions in chunks", self.prefixes),
@@ -225,6 +231,13 @@ def _delay(state: P) -> P:
         return state
     program, names = delayed_updates.delay(state.program, state.policy.delay)
     return replace(state, program=program, delayed=names)
+
+
+def _panel(state: P) -> P:
+    if state.policy.panel is None:
+        return state
+    program, names = column_panels.copy_panels(state.program, state.policy.panel)
+    return replace(state, program=program, panels=names)
 
 
 def _time_tiles(state: P) -> P:
@@ -355,7 +368,7 @@ def planes_pass(kind: type[P]) -> Pass[P]:
 
 
 def contract_pass(kind: type[P]) -> Pass[P]:
-    """The second pass over a program with its sequential loops."""
+    """The pass after it."""
     return _judged(
         "contract",
         "remove dimensions of temporaries that only tell the iterations of a sequential loop apart",
@@ -381,6 +394,16 @@ def delay_pass(kind: type[P]) -> Pass[P]:
         "apply the updates that no iteration of a block reads together, after it",
         "tc/poly/delayed_updates.py",
         _delay,
+    )
+
+
+def panel_pass(kind: type[P]) -> Pass[P]:
+    """The fifth pass over a program with its sequential loops."""
+    return _judged(
+        "panel",
+        "copy the columns that a block of iterations works on to rows of a temporary",
+        "tc/poly/column_panels.py",
+        _panel,
     )
 
 

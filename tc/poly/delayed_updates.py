@@ -11,7 +11,8 @@
 The first form reads and writes the whole trailing part of F in each iteration.  The last statement of the
 second form reads and writes it once for B iterations, and is a matrix product (blocked right-looking
 factorisation: Dongarra, Duff, Sorensen and van der Vorst, "Numerical Linear Algebra for High-Performance
-Computers", 1998, chapter 5).  Each element is updated in the same order as before.
+Computers", 1998, chapter 5).  Each element is updated in the same order as before.  What the product reads of
+the tensor that it updates is copied first, so that its results stay in registers.
 
 An instance of an update waits if its variables are in the ranges that they have in the last iteration of the
 block.  That is legal if no waiting instance conflicts with an instance that runs later in the block, that is,
@@ -29,14 +30,17 @@ from typing import TYPE_CHECKING
 from tc.ir.expr import (
     GE,
     LT,
+    Call,
     Expr,
     FloorDiv,
     IntImm,
     Mul,
+    Sub,
     Variable,
+    rebuild,
     variables,
 )
-from tc.ir.program import Domain, IterVar, Loop, Program, Range, Stage, fresh
+from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.dependences import conflicts
 from tc.poly.iteration_blocks import (
@@ -213,9 +217,68 @@ def _blocked(
             ranged(v, *_at_last(v, loop, start, size)) if v.name in waiting else v for v in s.domain.vars
         )
         late = replace(s, name=name, domain=Domain((*pure, summed), s.domain.conditions))
-        late = stage_at(late, {loop.name: Variable(summed.name)})
-        afterwards.append(replace(late, loops=loops[:-1]))
+        late = replace(stage_at(late, {loop.name: Variable(summed.name)}), loops=loops[:-1])
+        program, copies, late = _apart(program, late, summed, size, names)
+        afterwards += [*copies, late]
     return in_place_of(program, stages, [*now, *afterwards])
+
+
+def _apart(
+    program: Program, late: Stage, summed: IterVar, size: int, names: set[str]
+) -> tuple[Program, list[Stage], Stage]:
+    """The product with copies of what it reads of the tensor that it updates, and the statements that make
+    them.
+
+    A statement reads its operands before it writes, so that copies have the same values.  Results of which
+    no other elements are read stay in registers.
+    """
+    of, copies = program.func_buffers, list[Stage]()
+    own = [c for c in late.calls if of.get(c.name) == of[late.func]]
+    if late.domain.conditions or not all(_is_plain(c, late) for c in own):
+        return program, [], late
+    made: dict[Call, Call] = {}
+    axes = {v.name: v for v in late.domain.vars}
+    where = next(i for i, f in enumerate(program.funcs) if f.name == late.func)
+    for c in dict.fromkeys(own):
+        box = program.func(c.name).box
+        tensors = {f.name for f in program.funcs} | {b.name for b in program.buffers}
+        name, number = fresh(f"{of[late.func]}_apart", tensors), fresh(f"{late.name}_apart", names)
+        names.add(number)
+        moving = [(d, a, axes[n]) for d, a in enumerate(c.args) for n in variables(a) & axes.keys()]
+        place = [
+            (Sub(a, summed.range.min), Range(IntImm(0), IntImm(size)))
+            if v.name == summed.name
+            else (a, box[d])
+            for d, a, v in moving
+        ]
+        subscripts = tuple(simplify(a, exact=True) for a, _ in place)
+        ranges = tuple(r for _, r in place)
+        made[c] = Call(name, subscripts, c.dtype, "func")
+        domain = Domain(tuple(replace(v, kind="pure") for _, _, v in moving))
+        copies.append(replace(late, name=number, func=name, args=subscripts, op=None, value=c, domain=domain))
+        program = replace(
+            program,
+            buffers=(*program.buffers, Buffer(name, c.dtype, ranges, "temporary")),
+            funcs=(*program.funcs[:where], Func(name, name, c.dtype, ranges, None), *program.funcs[where:]),
+        )
+
+    def read(e: Expr) -> Expr:
+        return made[e] if isinstance(e, Call) and e in made else rebuild(e, read)
+
+    return program, copies, replace(late, value=read(late.value))
+
+
+def _is_plain(c: Call, s: Stage) -> bool:
+    """Whether each subscript of a read has at most one variable of the statement, with factor 1, and no two
+    the same."""
+    names = {v.name for v in s.domain.vars}
+    found = [variables(a) & names for a in c.args]
+    linear = all(
+        linear_terms(a)[0].get(Variable(n)) == 1 for a, own in zip(c.args, found, strict=True) for n in own
+    )
+    return (
+        linear and max(map(len, found), default=0) <= 1 and sum(map(len, found)) == len(set().union(*found))
+    )
 
 
 def _at_once(u: Update, loop: Loop, start: Expr, size: int) -> Iterator[Domain]:

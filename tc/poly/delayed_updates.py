@@ -265,6 +265,8 @@ def _apart(
     def read(e: Expr) -> Expr:
         return made[e] if isinstance(e, Call) and e in made else rebuild(e, read)
 
+    # The last one may share its loops with the product: over rows of the tensor, each of which is in a page.
+    copies.sort(key=lambda s: late.domain.vars[0].name in s.domain.names)
     return program, copies, replace(late, value=read(late.value))
 
 

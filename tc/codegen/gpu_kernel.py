@@ -15,7 +15,7 @@ from tc.codegen.dialect import CUDA
 from tc.codegen.exchanged import exchanged
 from tc.codegen.expr import TERNARY, UNARY, CExpr, Text
 from tc.codegen.gpu_module import Argument
-from tc.codegen.late_checks import checks_alone, grouped, is_reported_late
+from tc.codegen.late_checks import checks_alone, grouped, has_checks, is_reported_late
 from tc.codegen.names import Recording, identifier
 from tc.codegen.numerics import MAX_POINT
 from tc.codegen.scratch import Area, Scratch, scratch
@@ -142,6 +142,7 @@ class KernelPrinter(Printer):
         self.arguments: list[Argument] = []
         self.shared_bytes = self.dynamic_shared_bytes = 0
         self.threads: tuple[tuple[str, int], ...] = ()
+        self.checked = False  # whether the launch checks subscripts
         self.areas = Scratch()
         self.thread = self.expr.fresh("thread")
         # The scratch arrays of reductions across threads, with their lengths, by type and area.
@@ -152,7 +153,7 @@ class KernelPrinter(Printer):
         block = self.expr.fresh("block")
         inner = {v: self.expr.fresh(identifier(v)) for v, _ in (*launch.blocks, *launch.threads)}
         env = Recording({**self.environment(), **inner}, self.uses)
-        self.threads = launch.threads
+        self.threads, self.checked = launch.threads, has_checks(launch)
         self.areas = scratch(launch, self.expr.arrays, self.dialect is CUDA)
         self.statement(launch.body, env, "  ")
         written = {s.buffer for s in statements(launch) if isinstance(s, Compute)}
@@ -304,8 +305,11 @@ class KernelPrinter(Printer):
     def _statement(self, s: Stmt, env: Mapping[str, str], pad: str) -> None:
         e = self.expr
         assert isinstance(e, _GpuExpr)
-        if e.failed or not is_reported_late(s):
-            super()._statement(Block(grouped(s)) if isinstance(s, Block) and not e.failed else s, env, pad)
+        if e.failed or not self.checked:
+            super()._statement(s, env, pad)
+            return
+        if not is_reported_late(s):
+            super()._statement(Block(grouped(s)) if isinstance(s, Block) else s, env, pad)
             return
         e.failed = e.fresh("failed")
         self.out.append(f"{pad}bool {e.failed} = false;")

@@ -20,6 +20,9 @@ TURNED: dict[str, Any] = {"vector": 0, "register_tile": (32, 4)}
 TURNS = "def f(float(N) a, float(N) b) -> (y) { y(i) = i % 2 == 0 ? a(i/2) : b(i/2) where i in 0:2*N }"
 MAX: dict[str, Any] = {"fusion": "max"}
 ONE_ROW: dict[str, Any] = {"fusion": "max", "vector": -1, "register_tile": (1,)}
+ONE_OF_MANY = "def f(float(E,D) t, int32(B,L) ix) -> (y) { y(b,d) +=! t(ix(b,l) - (l == 2 ? 9 : 0), d) }"
+IN_PLACE = "def f(int32(E) t, int32(N,M) q) -> (p) { p(i,j) = t(p(i,j)) + q(i,j) }"
+POINTS: dict[str, Any] = {"tile": (4, 64), "threads": (32, 2), "use_shared_memory": False}
 STREAMED: dict[str, Any] = {"machine": {"l3": 64}}
 
 WRONG_CODE = (
@@ -582,5 +585,38 @@ WRONG_CODE = (
         "kind, shift = (UINT8, 128)",
         "kind, shift = (UINT8, 127)",
         (on("result", BYTES, values={"B": (-128, 127, 5)}, isa=None, M=5, K=23, N=40),),
+    ),
+    # Checks of GPUs.
+    Miscompilation(
+        "the last check of a thread hides the failure of those before it",
+        "gpu_kernel._GpuExpr.subscripts",
+        "{self.failed} |= !{in_range};",
+        "{self.failed} = !{in_range};",
+        (on("result", ONE_OF_MANY, POINTS, values={"ix": (0, 1)}, backend="opencl", E=4, D=30, B=7, L=16),),
+    ),
+    Miscompilation(
+        "checks under a condition are not repeated",
+        "late_checks.checks_alone",
+        "then = checks_alone(s.then, registers) if has_checks(s.then) else Block(())",
+        "then = Block(())",
+        (on("result", ONE_OF_MANY, POINTS, values={"ix": (0, 1)}, backend="opencl", E=4, D=30, B=7, L=16),),
+    ),
+    Miscompilation(
+        "checks are repeated after their subscripts have changed",
+        "late_checks._is_repeatable",
+        "x.buffer in written",
+        "x.buffer in ()",
+        (
+            on(
+                "result",
+                IN_PLACE,
+                POINTS,
+                values={"t": (0, 1), "q": (0, 1), "p": (0, 1, 9)},
+                backend="opencl",
+                E=4,
+                N=16,
+                M=64,
+            ),
+        ),
     ),
 )

@@ -129,6 +129,10 @@ class Printer:
         """A line before a loop, and a comment after its head."""
         return "", "" if s.kind is LoopKind.SERIAL else f" /* {s.kind.value} */"
 
+    def goes_on(self, s: For) -> str:
+        """What else must hold for an iteration of a loop, as the first operand of `&&`."""
+        return ""
+
     def pure(self, e: Expr, env: Mapping[str, str]) -> str:
         """The text of a bound or a guard, which has neither lets nor checks."""
         text = self.expr.value(e, env).text
@@ -148,11 +152,21 @@ class Printer:
         if before:
             self.out.append(f"{pad}{before}")
         start = f"{self.dialect.type(s.lower.dtype)} {var} = {lower.text}"
-        self.out.append(f"{pad}for ({start}; {var} < {upper.at(SUM)}; {advance}) {{{note}")
+        again = f"{self.goes_on(s)}{var} < {upper.at(SUM)}"
+        self.out.append(f"{pad}for ({start}; {again}; {advance}) {{{note}")
         self.statement(s.body, bound(env, s.var, var), pad + "  ")
         self.out.append(f"{pad}}}")
 
     def compute(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
+        lines, assignment = self.computed(s, env, pad)
+        self.out += self.comment(s, pad)
+        if lines:
+            self.out += [f"{pad}{{", *lines, f"{pad}  {assignment}", f"{pad}}}"]
+        else:
+            self.out.append(f"{pad}{assignment}")
+
+    def computed(self, s: Compute, env: Mapping[str, str], pad: str) -> tuple[list[str], str]:
+        """The lines that must run before the assignment of a statement, and the assignment."""
         names_before = set(self.expr.used_names)
         self.expr.used_names |= set(env.values())
         self.expr.point = [self.pure(p, env) for p in s.point[:MAX_POINT]]
@@ -162,12 +176,7 @@ class Printer:
         target = self.expr.element(array, [self.expr.value(x, env) for x in s.subscripts], env)
         lines, self.expr.lines = self.expr.lines, []
         self.expr.used_names = names_before
-        assignment = self.assignment(s, array, target, v)
-        self.out += self.comment(s, pad)
-        if lines:
-            self.out += [f"{pad}{{", *lines, f"{pad}  {assignment}", f"{pad}}}"]
-        else:
-            self.out.append(f"{pad}{assignment}")
+        return lines, self.assignment(s, array, target, v)
 
     def comment(self, s: Compute, pad: str) -> list[str]:
         """A comment with the source of the statement, or with what it copies."""

@@ -13,8 +13,9 @@ from tc.codegen.c_helpers import Helpers
 from tc.codegen.combine import Team, emit_combine
 from tc.codegen.dialect import CUDA
 from tc.codegen.exchanged import exchanged
-from tc.codegen.expr import UNARY, CExpr, Text
+from tc.codegen.expr import TERNARY, UNARY, CExpr, Text
 from tc.codegen.gpu_module import Argument
+from tc.codegen.late_checks import checks_alone, grouped, has_checks, is_reported_late
 from tc.codegen.names import Recording, identifier
 from tc.codegen.numerics import MAX_POINT
 from tc.codegen.scratch import Area, Scratch, scratch
@@ -24,12 +25,14 @@ from tc.ir.expr import Add, IntImm, Load, walk
 from tc.ir.loops import (
     VECTOR,
     Array,
+    Block,
     Combine,
     Compute,
     For,
     Launch,
     LoopKind,
     LoopNest,
+    Stmt,
     Sync,
     copied,
     statements,
@@ -40,37 +43,57 @@ from tc.ir.simplify import simplify
 @dataclass(slots=True)
 class _GpuExpr(CExpr):
     """Expressions with checks that do not return, and with subscripts that may be int32.  `inside` has the
-    variables that say whether the subscripts of a load are in range."""
+    variables that say whether the subscripts of a load are in range; `failed` is one that notes whether any
+    check has failed (empty: each check is reported where it is made).  With `again` the checks run for a
+    second time, up to the one that has failed."""
 
     inside: dict[Load, list[str]] = field(default_factory=dict[Load, list[str]])
+    failed: str = ""
+    again: bool = False
 
     def load(self, e: Load, env: Mapping[str, str]) -> Text:
         if not e.checked:
             return CExpr.load(self, e, env)
         array = self.arrays[e.buffer]
-        subscripts, inside = self.subscripts(e, env)
+        subscripts, tests = self.subscripts(e, env)
         at = self.element(array, subscripts, env)
-        return self.read(array, f"({' && '.join(inside)} ? {at} : 0)")
+        return self.read(array, f"({' && '.join(tests)} ? {at} : 0)" if tests else at)
 
     def subscripts(self, e: Load, env: Mapping[str, str]) -> tuple[list[Text], list[str]]:
-        """The subscripts of a load, and variables that say whether the checked ones are in range."""
+        """The subscripts of a load, and variables that have to be true for it.
+
+        Where checks are reported later, subscripts out of range become 0, so that the load, of an array that
+        is not empty, depends on no condition and may be moved before others.
+        """
         subscripts = [self.value(s, env) for s in e.subscripts]
         inside: list[str] = []
+        extents = self.arrays[e.buffer].shape
+        notes = self.failed and not self.again
+        always = notes and all(isinstance(n, IntImm) and n.value > 0 for n in extents)
         for d in e.checked:
             self.fails = True
             name, extent, logical = self.checked_subscript(subscripts[d], e, d, env)
             in_range = self.fresh("inside")
             self.line(f"const bool {in_range} = {name} >= 0 && {name} < {extent};")
-            self.line(f"if (!{in_range}) {{")
-            long, count = self.type(INT64), len(self.point)
-            place = self.arrays[e.buffer].source_dimension(d)
-            self.line(f"  const {long} point[] = {{{', '.join(self.point) or '0'}}};")
-            self.line(f"  {self.helpers.fail()}(error, {e.site}, {logical}, {place}, {count}, point);")
-            self.line("}")
-            subscripts[d] = Text(name)
+            if notes:
+                self.line(f"{self.failed} |= !{in_range};")
+            else:
+                self.report(in_range, e, d, logical)
+            subscripts[d] = Text(f"{in_range} ? {name} : 0", TERNARY) if always else Text(name)
             inside.append(in_range)
         self.inside[e] = inside
-        return subscripts, inside
+        return subscripts, [] if always else inside
+
+    def report(self, in_range: str, e: Load, dimension: int, logical: str) -> None:
+        """The lines that record a check if it fails."""
+        long, count = self.type(INT64), len(self.point)
+        place = self.arrays[e.buffer].source_dimension(dimension)
+        self.line(f"if (!{in_range}) {{")
+        self.line(f"  const {long} point[] = {{{', '.join(self.point) or '0'}}};")
+        self.line(f"  {self.helpers.fail()}(error, {e.site}, {logical}, {place}, {count}, point);")
+        if self.again:
+            self.line(f"  {self.failed} = false;")
+        self.line("}")
 
     def checked_subscript(
         self, subscript: Text, e: Load, dimension: int, env: Mapping[str, str]
@@ -119,6 +142,7 @@ class KernelPrinter(Printer):
         self.arguments: list[Argument] = []
         self.shared_bytes = self.dynamic_shared_bytes = 0
         self.threads: tuple[tuple[str, int], ...] = ()
+        self.checked = False  # whether the launch checks subscripts
         self.areas = Scratch()
         self.thread = self.expr.fresh("thread")
         # The scratch arrays of reductions across threads, with their lengths, by type and area.
@@ -129,7 +153,7 @@ class KernelPrinter(Printer):
         block = self.expr.fresh("block")
         inner = {v: self.expr.fresh(identifier(v)) for v, _ in (*launch.blocks, *launch.threads)}
         env = Recording({**self.environment(), **inner}, self.uses)
-        self.threads = launch.threads
+        self.threads, self.checked = launch.threads, has_checks(launch)
         self.areas = scratch(launch, self.expr.arrays, self.dialect is CUDA)
         self.statement(launch.body, env, "  ")
         written = {s.buffer for s in statements(launch) if isinstance(s, Compute)}
@@ -278,15 +302,45 @@ class KernelPrinter(Printer):
 
     # ---- statements
 
+    def _statement(self, s: Stmt, env: Mapping[str, str], pad: str) -> None:
+        e = self.expr
+        assert isinstance(e, _GpuExpr)
+        if e.failed or not self.checked:
+            super()._statement(s, env, pad)
+            return
+        if not is_reported_late(s):
+            super()._statement(Block(grouped(s)) if isinstance(s, Block) else s, env, pad)
+            return
+        e.failed = e.fresh("failed")
+        self.out.append(f"{pad}bool {e.failed} = false;")
+        super()._statement(s, env, pad)
+        names_before = set(e.used_names)
+        registers = frozenset(a.name for a in self.nest.arrays if a.role == "register")
+        e.again = True
+        self.out.append(f"{pad}if ({e.failed}) {{  /* which check was the first */")
+        super()._statement(checks_alone(s, registers), env, pad + "  ")
+        self.out.append(f"{pad}}}")
+        e.failed, e.again, e.used_names = "", False, names_before
+
+    def goes_on(self, s: For) -> str:
+        """Loops around repeated checks end with the first that fails.  So ptxas cannot unroll them, which it
+        would do in spite of a pragma, and keep the values of all checks in registers."""
+        assert isinstance(self.expr, _GpuExpr)
+        return f"{self.expr.failed} && " if self.expr.again and s.kind is not LoopKind.UNROLLED else ""
+
     def mark(self, s: For) -> tuple[str, str]:
         if s.kind is LoopKind.UNROLLED:
             return "#pragma unroll", ""
         return (f"#pragma unroll {s.unroll}" if s.unroll else ""), ""
 
     def compute(self, s: Compute, env: Mapping[str, str], pad: str) -> None:
+        assert isinstance(self.expr, _GpuExpr)
         if s.asynchronous or s.width > 1:
-            self.out += self.comment(s, pad)
+            self.out += [] if self.expr.again else self.comment(s, pad)
             self.emit_copy(s, env, pad)
+        elif self.expr.again:
+            lines, _ = self.computed(s, env, pad)
+            self.out += [f"{pad}{{", *lines, f"{pad}}}"]
         else:
             super().compute(s, env, pad)
 
@@ -336,7 +390,9 @@ class KernelPrinter(Printer):
         if condition is not None and load.checked:  # only copied elements are checked
             self.out.append(f"{pad}if ({self.pure(condition, env)}) {{")
             self.emit_copy(replace(s, value=load), env, pad + "  ")
-            self.out += [f"{pad}}} else {{", f"{pad}  {function}(&{place}, {start}, false);", f"{pad}}}"]
+            if not self.expr.again:
+                self.out += [f"{pad}}} else {{", f"{pad}  {function}(&{place}, {start}, false);"]
+            self.out.append(f"{pad}}}")
             return
         self.expr.point = [self.pure(p, env) for p in s.point[:MAX_POINT]]
         self.expr.pad = pad
@@ -347,6 +403,8 @@ class KernelPrinter(Printer):
             self.expr.line(f"const bool {tests[-1]} = {self.expr.value(condition, env).text};")
         self.out += self.expr.lines
         self.expr.lines = []
+        if self.expr.again:
+            return
         inside = " && ".join(tests)
         address = f"{inside} ? &{source} : {start}" if inside else f"&{source}"
         self.out.append(f"{pad}{function}(&{place}, {address}, {inside or 'true'});")

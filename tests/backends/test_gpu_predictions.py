@@ -32,6 +32,7 @@ from tc.ir.loops import (
     If,
     Launch,
     LoopNest,
+    Stmt,
     Sync,
     statements,
 )
@@ -182,6 +183,27 @@ def test_a_large_copy_is_bound_by_dram() -> None:
     least = 8 * n / 2880e9 + model.LAUNCH_SECONDS
     assert least < p.seconds < 1.03 * least  # latency is 0.6 times as long
     assert predicted(elementwise(n), H200).seconds < p.seconds < predicted(elementwise(n), A100).seconds
+
+
+def looked_up(checked: bool, changes: bool = False) -> Any:
+    """The prediction for sums of eight rows; `changes`: the loop writes the indices as well."""
+    arrays = [array("A", "input", 1000, 32), array("I", "output", 64, dtype=INT32), array("O", "output", 32)]
+    row = Load("A", (load("I", X, dtype=INT32), T), FLOAT32, checked=(0,) if checked else (), site=0)
+    body: tuple[Stmt, ...] = (put("O", [T], row, "+"),)
+    if changes:
+        body = (*body, put("I", [X], IntImm(1, INT32)))
+    return predicted(nest(arrays, launch(loop("i", 0, 8, Block(body)))))
+
+
+def test_checks_of_subscripts_cost_instructions() -> None:
+    free, checked = looked_up(False), looked_up(True)
+    assert checked.work.arithmetic["integer"] == free.work.arithmetic["integer"] + 3 * 8
+    assert checked.bounds["latency"] < 1.1 * free.bounds["latency"]
+
+
+def test_loads_wait_for_checks_that_branch() -> None:
+    """In a loop that changes the subscripts (tc/codegen/late_checks.py)."""
+    assert looked_up(True, True).bounds["latency"] > 4 * looked_up(False, True).bounds["latency"]
 
 
 def test_a_small_kernel_is_bound_by_latency() -> None:

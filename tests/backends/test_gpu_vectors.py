@@ -12,6 +12,7 @@ import pytest
 import tc
 from tc import registry
 from tc.ir.loops import Compute, Launch, LoopNest, Stmt, copied, statements
+from tc.poly.gpu import bands
 
 registry.load("cuda")
 model = importlib.import_module("tc_backends.gpu.cost.model")
@@ -36,12 +37,25 @@ def ptx(text: str) -> str:
     return buffer.decode()
 
 
+@pytest.mark.parametrize(
+    ("count", "read", "wanted", "factor"),
+    [
+        *((32, 4, 8, 8), (32, 4, 4, 4), (32, 2, 16, 16), (24, 2, 5, 4), (24, 4, 5, 4), (24, 4, 10, 8)),
+        *((100, 4, 32, 20), (92, 4, 32, 32), (27, 4, 8, 8), (3, 2, 2, 3), (7, 4, 16, 7), (4, 4, 32, 4)),
+    ],
+)
+def test_unrolled_iterations_are_whole_vectors(count: int, read: int, wanted: int, factor: int) -> None:
+    assert bands.unroll_factor(count, read, wanted) == factor
+    assert factor % read == 0 or factor == count
+
+
 @pytest.mark.share(12)
 @pytest.mark.parametrize(
     ("source", "options", "sizes"),
     [
         (MM, {}, (128, 1024, 128)),
         (MM, {"tile": (128, 128), "threads": (16, 16)}, (128, 256, 128)),  # 8 x 8 points a thread
+        (MM, {"tile": (27, 26, 24), "threads": (13, 9)}, (26, 26, 72)),  # 3 x 2 points a thread
         (MM, {"tile": (16, 64), "threads": (32, 8)}, (127, 1001, 1003)),  # copies of single elements
         (MM_T, {"tile": (16, 64), "threads": (32, 8)}, (128, 512, 256)),  # reads of single elements
         (MM.replace("float(", "double("), {}, (128, 512, 128)),

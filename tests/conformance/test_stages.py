@@ -94,7 +94,15 @@ def test_indirect_promotion(
         indices, rows, wait = (
             re.escape(x) for x in (f"{index}_{held[index]}[", f"{table}_{held[table]}[", barrier)
         )
-        steps = [rf"{index}\[", wait, rf"at\d* = {indices}", rows, rf"{table}\[at\d*\]", wait, rf"\+= {rows}"]
+        steps = [
+            rf"{index}\[",
+            wait,
+            rf"at\d* = {indices}",
+            rows,
+            rf"{table}\[inside\d* \? at\d* : 0\]",
+            wait,
+            rf"\+= {rows}",
+        ]
         assert re.search(".*".join(steps), kernel, re.DOTALL), kernel
 
 

@@ -34,6 +34,7 @@ _DIVISION = {"float32": 10, "float64": 20}  # correctly rounded: an approximatio
 _DOUBLE_EXTREMUM = 4  # with tests for NaN and for the sign of zero (tc/codegen/c_helpers.py)
 _CONSTANT_DIVISION = 4  # of integers: the high part of a product, shifts, the sign
 _VARIABLE_DIVISION = 20  # of integers, by a variable
+CHECK = 3  # of a subscript: a comparison, a note that it failed, a choice of the subscript or 0
 DOT_PRODUCT_LENGTH = 4  # products of bytes that one instruction (IDP) sums
 
 MULTIPLY_ADD = "multiply-add"  # also counted in the pipe that executes it

@@ -26,6 +26,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from tc.codegen.late_checks import reported_at_once
 from tc.codegen.scratch import elements_of, scratch
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Load, variables, walk
@@ -290,10 +291,11 @@ def used_arrays(launch: Launch) -> list[str]:
 def _block_latency(nest: LoopNest, launch: Launch, work: Work, load_latency: float, shuffles: bool) -> float:
     """The critical path of a block in cycles, if a load from global memory takes `load_latency`.
 
-    Independent loads overlap, but not across a barrier or a loop; updates of the same element are a
-    dependence chain.
+    Independent loads overlap, but not across a barrier, a loop or a check that branches; updates of the same
+    element are a dependence chain.
     """
     arrays = {a.name: a for a in nest.arrays}
+    branching = frozenset(map(id, reported_at_once(launch.body)))
     scratch_areas = scratch(launch, arrays, shuffles)
 
     def statement(c: Compute) -> tuple[float, float]:
@@ -333,7 +335,8 @@ def _block_latency(nest: LoopNest, launch: Launch, work: Work, load_latency: flo
             case For():
                 trips = work.trip_counts.get(id(s), 0.0)
                 time, carried = visit(s.body)
-                if not (work.unrollings[id(s)].full or _is_straight_line(s.body)):
+                branches = any(id(c) in branching for c in statements(s.body))
+                if branches or not (work.unrollings[id(s)].full or _is_straight_line(s.body)):
                     return trips * time, 0.0
                 updates = [c for c in statements(s.body) if isinstance(c, Compute) and c.op is not None]
                 reduces = any(s.var not in {v for e in u.subscripts for v in variables(e)} for u in updates)

@@ -6,14 +6,14 @@ The limits are those that the PTX of NVRTC 12.9 shows for loops of constant and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from tc.ir.expr import Expr, Load, inline_lets, variables, walk
 from tc.ir.loops import Array, Block, Combine, Compute, For, If, LoopKind, Promote, Stmt, Sync, statements
 from tc.ir.simplify import linear_terms
 
-from .instructions import MULTIPLY_ADD, arithmetic
+from .instructions import CHECK, MULTIPLY_ADD, arithmetic
 
 _FULL_UNROLL_SIZE = 256  # instructions of all iterations, up to which no loop is left
 _PARTIAL_UNROLL_SIZE = 80  # instructions of an unrolled body
@@ -58,6 +58,9 @@ def unrollings(s: Stmt, arrays: Mapping[str, Array]) -> dict[int, Unrolling]:
                         used = {v for e in subscripts for v in variables(e)}
                         times = math.prod(n for v, n in enclosing.items() if guarded or v in used)
                         total += times * (1 if arrays[name].role == "shared" else 2)
+                for i in {e.subscripts[d] for e in _loads(s) for d in e.checked}:
+                    used = variables(i)
+                    total += CHECK * math.prod(n for v, n in enclosing.items() if guarded or v in used)
                 return total
             case _:
                 return copies
@@ -123,5 +126,8 @@ def _trip_count(s: For) -> int | None:
 
 
 def _accesses(s: Compute) -> Iterable[tuple[str, tuple[Expr, ...]]]:
-    loads = (e for v in (s.value, *s.subscripts) for e in walk(inline_lets(v)) if isinstance(e, Load))
-    return dict.fromkeys([*((e.buffer, e.subscripts) for e in loads), (s.buffer, s.subscripts)])
+    return dict.fromkeys([*((e.buffer, e.subscripts) for e in _loads(s)), (s.buffer, s.subscripts)])
+
+
+def _loads(s: Compute) -> Iterator[Load]:
+    return (e for v in (s.value, *s.subscripts) for e in walk(inline_lets(v)) if isinstance(e, Load))

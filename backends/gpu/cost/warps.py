@@ -50,6 +50,7 @@ from tc.ir.simplify import linear_terms
 from tc.poly.gpu.banks import Lanes, cycles
 
 from .instructions import (
+    CHECK,
     DOT_PRODUCT_LENGTH,
     MULTIPLY_ADD,
     arithmetic,
@@ -203,6 +204,9 @@ class _WorkCounter:
                 )
                 if e in converted:
                     self.add_instructions("integer", s.width * float(count.sum()))
+                for d in e.checked:
+                    made = self.executions(sample, variables(e.subscripts[d]))
+                    self.add_instructions("integer", CHECK * float(made.sum()))
         count = sample.weight
         if s.op is not None:
             count = self.access_count(s.buffer, s.subscripts, sample, updated=True)

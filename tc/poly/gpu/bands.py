@@ -116,7 +116,20 @@ def _at_once(p: PromotedRegion, u: Unit, unrolled: bool) -> dict[str, int]:
         return {}
     wanted = max(read, _UPDATES // points)
     whole = count < 2 * wanted and count * points <= _WHOLE
-    return {found[0].name: count if whole else min(wanted, 1 << (count.bit_length() - 1))}
+    return {found[0].name: count if whole else unroll_factor(count, read, wanted)}
+
+
+def unroll_factor(count: int, read: int, wanted: int) -> int:
+    """The unroll factor near `wanted` for a loop of `count` iterations, of which each `read` read a vector.
+
+    It is a multiple of `read`, as vectors are not aligned otherwise, and divides the trip count if such a
+    factor is within half and twice of what is wanted.  A loop that would leave a remainder after a single
+    unrolled iteration is unrolled fully, which is as much code.
+    """
+    multiples = range(read, max(read, min(count, 2 * wanted)) + 1, read)
+    dividing = [n for n in multiples if count % n == 0 and 2 * n >= wanted]
+    factor = min(dividing or multiples, key=lambda n: (abs(n - wanted), n))
+    return count if count < 2 * factor else factor
 
 
 def _wanted(loops: Sequence[tuple[str, int | None]], most: int) -> dict[str, int]:

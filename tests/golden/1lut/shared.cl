@@ -40,19 +40,31 @@ void v_1LUT_kernel(
       tc_move16(&I_1[l1_1][4 * (t0 % 2)], inside ? &I[4 * b0 + l1_1][8 * c0 + 4 * (t0 % 2)] : (__global const int *)I, inside);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    bool failed = false;
     #pragma unroll
     for (int l1_of_1_0 = 0; l1_of_1_0 < 4; l1_of_1_0++) {
       /* LUT to shared memory */
       if (4 * b0 + l1_of_1_0 < 9) {
         const int at = I_1[l1_of_1_0][t0 / 8 + 2 * t1];
         const bool inside1 = at >= 0 && at < 50;
-        if (!inside1) {
-          const long point[] = {4 * b0 + l1_of_1_0, 2 * (t0 % 8), 8 * c0 + t0 / 8 + 2 * t1};
-          tc_fail(error, 1, at, 0, 3, point);
-        }
-        tc_move8(&LUT_2[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], inside1 ? &LUT[at][2 * (t0 % 8)] : (__global const float *)LUT, inside1);
+        failed |= !inside1;
+        tc_move8(&LUT_2[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], &LUT[inside1 ? at : 0][2 * (t0 % 8)], true);
       } else {
         tc_move8(&LUT_2[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], (__global const float *)LUT, false);
+      }
+    }
+    if (failed) {  /* which check was the first */
+      #pragma unroll 1
+      for (int l1_of_1_01 = 0; failed && l1_of_1_01 < 4; l1_of_1_01++) {
+        if (4 * b0 + l1_of_1_01 < 9) {
+          const int at1 = I_1[l1_of_1_01][t0 / 8 + 2 * t1];
+          const bool inside2 = at1 >= 0 && at1 < 50;
+          if (!inside2) {
+            const long point[] = {4 * b0 + l1_of_1_01, 2 * (t0 % 8), 8 * c0 + t0 / 8 + 2 * t1};
+            tc_fail(error, 1, at1, 0, 3, point);
+            failed = false;
+          }
+        }
       }
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -53,17 +53,15 @@ void v_2LUT_kernel(
       tc_move16(&I2_9[l1_2][4 * (t0 % 2)], inside1 ? &I2[4 * b0 + l1_2][8 * c0 + 4 * (t0 % 2)] : (__global const int *)I2, inside1);
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+    bool failed = false;
     #pragma unroll
     for (int l1_of_1_0 = 0; l1_of_1_0 < 4; l1_of_1_0++) {
       /* LUT1 to shared memory */
       if (4 * b0 + l1_of_1_0 < 9) {
         const int at = I1_8[l1_of_1_0][t0 / 8 + 2 * t1];
         const bool inside2 = at >= 0 && at < 50;
-        if (!inside2) {
-          const long point[] = {4 * b0 + l1_of_1_0, 2 * (t0 % 8), 8 * c0 + t0 / 8 + 2 * t1};
-          tc_fail(error, 1, at, 0, 3, point);
-        }
-        tc_move8(&LUT1_10[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], inside2 ? &LUT1[at][2 * (t0 % 8)] : (__global const float *)LUT1, inside2);
+        failed |= !inside2;
+        tc_move8(&LUT1_10[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], &LUT1[inside2 ? at : 0][2 * (t0 % 8)], true);
       } else {
         tc_move8(&LUT1_10[l1_of_1_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], (__global const float *)LUT1, false);
       }
@@ -74,13 +72,36 @@ void v_2LUT_kernel(
       if (4 * b0 + l1_of_2_0 < 9) {
         const int at1 = I2_9[l1_of_2_0][t0 / 8 + 2 * t1];
         const bool inside3 = at1 >= 0 && at1 < 60;
-        if (!inside3) {
-          const long point[] = {4 * b0 + l1_of_2_0, 2 * (t0 % 8), 8 * c0 + t0 / 8 + 2 * t1};
-          tc_fail(error, 3, at1, 0, 3, point);
-        }
-        tc_move8(&LUT2_11[l1_of_2_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], inside3 ? &LUT2[at1][2 * (t0 % 8)] : (__global const float *)LUT2, inside3);
+        failed |= !inside3;
+        tc_move8(&LUT2_11[l1_of_2_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], &LUT2[inside3 ? at1 : 0][2 * (t0 % 8)], true);
       } else {
         tc_move8(&LUT2_11[l1_of_2_0][t0 / 8 + 2 * t1][2 * (t0 % 8)], (__global const float *)LUT2, false);
+      }
+    }
+    if (failed) {  /* which check was the first */
+      #pragma unroll 1
+      for (int l1_of_1_01 = 0; failed && l1_of_1_01 < 4; l1_of_1_01++) {
+        if (4 * b0 + l1_of_1_01 < 9) {
+          const int at2 = I1_8[l1_of_1_01][t0 / 8 + 2 * t1];
+          const bool inside4 = at2 >= 0 && at2 < 50;
+          if (!inside4) {
+            const long point[] = {4 * b0 + l1_of_1_01, 2 * (t0 % 8), 8 * c0 + t0 / 8 + 2 * t1};
+            tc_fail(error, 1, at2, 0, 3, point);
+            failed = false;
+          }
+        }
+      }
+      #pragma unroll 1
+      for (int l1_of_2_01 = 0; failed && l1_of_2_01 < 4; l1_of_2_01++) {
+        if (4 * b0 + l1_of_2_01 < 9) {
+          const int at3 = I2_9[l1_of_2_01][t0 / 8 + 2 * t1];
+          const bool inside5 = at3 >= 0 && at3 < 60;
+          if (!inside5) {
+            const long point[] = {4 * b0 + l1_of_2_01, 2 * (t0 % 8), 8 * c0 + t0 / 8 + 2 * t1};
+            tc_fail(error, 3, at3, 0, 3, point);
+            failed = false;
+          }
+        }
       }
     }
     barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);

@@ -248,6 +248,7 @@ def test_results_of_more_rows_than_kept_sums() -> None:
             )
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize("b", ["N,P,K", "P,K,N"])
 @pytest.mark.parametrize("dynamic", ["P", "K"])

@@ -220,6 +220,7 @@ MULTIPLIED = """def f(uint8(N,M,P) A0, int s) -> (T0, T1, T3, T4) {
 }"""
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize(("isa", "most"), [("avx512", 12_000), ("avx2", 15_000), ("sse4.2", 12_000)])
 def test_the_code_of_several_dynamic_axes_is_bounded(isa: str, most: int) -> None:

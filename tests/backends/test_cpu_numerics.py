@@ -273,6 +273,7 @@ def test_built_in_functions_stay_within_their_bounds(group: int, dtype: str, isa
 # --- Nothing is read or written beside an array.
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize("isa", isas()[:2])
 def test_nothing_beside_an_array_is_accessed(isa: str) -> None:

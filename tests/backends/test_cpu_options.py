@@ -299,6 +299,7 @@ def test_a_register_tile_that_llvm_would_not_finish_is_made_smaller() -> None:
     assert "as given, down to 256 vectors" in kernel.inspect("choice", K=33, M=33)
 
 
+@pytest.mark.slow
 def test_a_register_tile_with_remainders_of_many_lengths_is_made_smaller() -> None:
     """For dynamic sizes there is code for several lengths along each axis: these multiply, to hundreds of
     thousands of lines where elements are gathered."""

@@ -137,6 +137,7 @@ def norm(float(N,D) X, float(D) g, float(D) b) -> (O) {
 """
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize(("source", "reads"), [(NORM, 2), (LAYER_NORM, 3)])
 def test_an_element_read_twice_in_a_loop_is_prefetched_once_in_it(source: str, reads: int) -> None:

@@ -20,7 +20,7 @@ _COMMON = settings(
 
 
 @given(p=programs(FLOATS), options=cpu_options(isas()), layouts=placements(), threads=st.integers(1, 4))
-@settings(_COMMON, max_examples=examples(120, 6))
+@settings(_COMMON, max_examples=examples(120, 15))
 def test_results_of_random_floating_programs(
     p: Program, options: dict[str, object], layouts: list[Layout], threads: int
 ) -> None:
@@ -33,7 +33,7 @@ def test_results_of_random_floating_programs(
     layouts=placements(),
     threads=st.integers(1, 4),
 )
-@settings(_COMMON, max_examples=examples(120, 6))
+@settings(_COMMON, max_examples=examples(120, 15))
 def test_results_of_random_integer_programs(
     p: Program, options: dict[str, object], layouts: list[Layout], threads: int
 ) -> None:

@@ -271,6 +271,7 @@ assert (p.view(np.uint32) == np.float32(1e-40).view(np.uint32) // 2).all(), p[0,
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_denormals_are_kept_where_the_caller_flushes_them(when: str) -> None:
     """Workers that exist before the caller sets the flag, and workers that inherit it."""

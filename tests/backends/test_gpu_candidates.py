@@ -89,6 +89,7 @@ def test_a_temporary_is_kept_where_recomputing_costs_more() -> None:
     assert "computed where" not in compiled(source).inspect("choice", M=2000, K=2000, N=2000)
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("source", "sizes", "kernels"),

@@ -227,6 +227,7 @@ def test_a_dynamic_batch_has_the_code_of_a_fixed_one(backend: str, name: str) ->
     assert without != any_batch and without == fixed
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize("dynamic", [("M",), ("N",), ("M", "N"), ("M", "N", "K")])
 def test_dynamic_sizes_have_register_tiles_without_guards(dynamic: tuple[str, ...]) -> None:

@@ -125,7 +125,7 @@ def test_a_case_is_found_by_its_key() -> None:
             assert find(one.key).workload() == one.workload()
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("case", [*ALL, *LOOPS], ids=lambda c: c.name)
 def test_every_case_is_one_of_float64_too(case: Case) -> None:
     workload, single = replace(case, double=True).workload(tiny=True), case.workload(tiny=True)

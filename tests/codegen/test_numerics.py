@@ -138,6 +138,7 @@ def saturated(t: DType, v: float) -> int:
     return min(max(math.trunc(v), int(t.min)), int(t.max))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("t", FLOATS, ids=str)
 def test_floating_arithmetic_and_nan(t: DType) -> None:
     pairs = list(itertools.product(SPECIAL, repeat=2))

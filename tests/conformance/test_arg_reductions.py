@@ -126,6 +126,7 @@ def test_other_than_one_reduction_variable(statement: str, found: str) -> None:
 BESIDE = ("g(j) max=! 2*x(i,j) - u(i)", "p(j) argmax=! 2*x(i,j) - u(i)")
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("t", ["float", "half", "int"])
 @pytest.mark.parametrize("first", [0, 1])

@@ -140,6 +140,7 @@ def test_dynamic_sizes(mode: str, backend: str) -> None:
         np.testing.assert_array_equal(kernel(x), padded(x, mode, (2, 0), (0, 1))[:n, 1:])
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_distance_as_a_subscript(n: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -87,6 +87,7 @@ def test_the_callers_buffer(backend: str) -> None:
     np.testing.assert_array_equal(found, want)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_in_a_loop(backend: str) -> None:
     """Cluster means, twice: each point is added to the mean that is nearest."""

@@ -78,6 +78,7 @@ def test_an_assembler_that_takes_all_registers(monkeypatch: pytest.MonkeyPatch) 
     assert blocks(monkeypatch, "exp", lambda told: {"registers": 32 if told else 255}) > 1
 
 
+@pytest.mark.slow
 def test_functions_of_the_library_that_keep_arrays_in_memory() -> None:
     """These and no others; for sm_80 a loop that fills one is unrolled, and some are in registers."""
     text = ""

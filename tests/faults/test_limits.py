@@ -14,6 +14,7 @@ from tests.faults import children
 from tests.faults.children import right
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 def test_out_of_operations(backend: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """At any number of them: the right result or TC0906, and the next compile is as if nothing had been."""
@@ -96,6 +97,7 @@ for name, (source, sizes) in json.loads(sys.argv[1]).items():
 """
 
 
+@pytest.mark.slow
 def test_what_is_known_to_explode_is_compiled() -> None:
     """In a process, since nothing could interrupt isl."""
     children.run(EXPLODES, json.dumps(_EXPLODING), TC_CACHE="0")

@@ -6,6 +6,8 @@ import mmap
 import subprocess
 import sys
 
+import pytest
+
 from fuzz.endurance import Phase, Sample, measure
 from tests.faults import children
 
@@ -57,6 +59,7 @@ def test_what_is_dropped_is_freed() -> None:
     children.run(DROPPED, TC_CACHE="0")
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow() -> None:
     """So few compiles still touch new pages; the test above is exact."""
     command = ["--compiles", "20", "--calls", "10000", "--kept", "10", "--backend", "cpu"]
@@ -73,6 +76,7 @@ def test_memory_does_not_grow() -> None:
     assert "growth per 1000 compiles" in done.stdout and "growth per 1000000 calls" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_leak_is_seen() -> None:
     kept: list[mmap.mmap] = []
 

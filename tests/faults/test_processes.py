@@ -63,6 +63,7 @@ assert not wrong, wrong
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(("backends", "forks"), [("cpu,reference", examples(8, 2)), ("halide,cpu", 3)])
 def test_forks_while_other_threads_compile(backends: str, forks: int, tmp_path: Path) -> None:
     children.run(FORK, backends, str(forks), TC_CACHE_DIR=str(tmp_path))
@@ -177,6 +178,7 @@ assert last.stdout.split() == ["0", "6"], last.stdout
 """
 
 
+@pytest.mark.slow
 def test_spawned_processes_share_a_folder(tmp_path: Path) -> None:
     children.run(SPAWN, TC_CACHE_DIR=str(tmp_path))
     kept = Store(tmp_path)
@@ -221,6 +223,7 @@ print(sum(v.restored for v in kernel.CACHE._values.values()))
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("when", ["written half", "before the rename"])
 def test_a_process_dies_while_it_keeps_a_kernel(when: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="ended with -9"):
@@ -262,6 +265,7 @@ assert all(right("mm", c, m=5) for c in range(5))
 """
 
 
+@pytest.mark.slow
 def test_processes_are_killed_at_any_moment(tmp_path: Path) -> None:
     children.run(KILLED, TC_CACHE_DIR=str(tmp_path))
     kept = Store(tmp_path)

@@ -176,7 +176,7 @@ def test_ranges_over_known_indices() -> None:
 
 
 @given(p=programs())
-@settings(_COMMON, max_examples=examples(45))
+@settings(_COMMON, max_examples=examples(45, 9))
 def test_related_programs_agree(p: Program) -> None:
     for name in RELATIONS:
         check(p, name, (), {})
@@ -206,7 +206,7 @@ def test_a_relation_that_does_not_hold_is_seen(monkeypatch: pytest.MonkeyPatch) 
 
 
 @given(a=almost_valid())
-@settings(_COMMON, max_examples=examples(105))
+@settings(_COMMON, max_examples=examples(105, 9))
 def test_faults_are_refused(a: Almost) -> None:
     code = compare(a.program, ()).refused
     assert a.sound if code is None else code[:4] in a.codes, a.kind

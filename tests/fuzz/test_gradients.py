@@ -11,8 +11,8 @@ from tests.share import examples
 
 
 def test_random_gradients() -> None:
-    seen = gradients.run(examples(60, 2), 11, "reference", progress=False, shrink=False, kind="real")
-    assert seen.right >= examples(15, 2)
+    seen = gradients.run(examples(60, 6), 11, "reference", progress=False, shrink=False, kind="real")
+    assert seen.right >= examples(15, 6)
     assert seen.refused.total() <= seen.right / 10
 
 

@@ -12,12 +12,13 @@ from tests.share import examples
 def test_random_loops(backend: str) -> None:
     found = loops.Found()
     start = {"reference": 0, "cpu": 5000}[backend]
-    for seed in range(start, start + examples(30, of=15)):
+    for seed in range(start, start + examples(30, of=30)):
         loops.compared(seed, ("interpret", backend), found)
     assert not found.wrong
     assert found.right > found.ran // 2
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("seed", [23, 50, 1003, 1026])
 def test_gradients_that_were_refused(seed: int) -> None:
     """Adjoints of rows whose number a parameter has, and rows that begin with numbers."""

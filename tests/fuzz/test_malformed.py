@@ -9,6 +9,7 @@ import pytest
 
 import tc
 from fuzz import malformed
+from tests.share import examples
 
 
 @pytest.mark.parametrize(
@@ -23,7 +24,7 @@ from fuzz import malformed
 )
 def test_texts(kind: Callable[[random.Random], str], count: int) -> None:
     rng = random.Random(20180213)
-    for _ in range(count):
+    for _ in range(examples(count)):
         malformed.attempt(kind(rng))
 
 

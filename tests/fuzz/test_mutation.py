@@ -98,6 +98,7 @@ def changed(path: str, before: str, after: str | None) -> str:
     return text if after is None else text.replace(before, after)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("path", "before", "after", "killed"), CHANGES)  # all of them are judged at once
 def test_the_battery_tells_the_wrong_ones(
     judged: tuple[dict[str, mutation.Verdict], str],

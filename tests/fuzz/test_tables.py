@@ -16,7 +16,7 @@ def test_random_tables(backend: str) -> None:
     start, count = {"interpret": (0, 6), "reference": (100, 10), "cpu": (200, 60), "opencl": (300, 6)}[
         backend
     ]
-    found = [tables.problem(seed, backend) for seed in range(start, start + examples(count, of=4))]
+    found = [tables.problem(seed, backend) for seed in range(start, start + examples(count, of=16))]
     assert not any(found), next(filter(None, found))
 
 

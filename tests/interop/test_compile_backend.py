@@ -102,6 +102,7 @@ def test_mlp():
     training(Mlp(), torch.randn(7, 6), steps=2)
 
 
+@pytest.mark.slow
 def test_transformer_layer():
     model = nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0, batch_first=True, activation="gelu")
     training(model, torch.randn(2, 5, 8), tolerance=2e-5)

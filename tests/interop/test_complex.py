@@ -74,6 +74,7 @@ def arrays(jnp: Any) -> list[Any]:
     return [jnp.asarray(x) for x in (z.astype("c8"), u.astype("c8"), rng.normal(size=6).astype("f4"))]
 
 
+@pytest.mark.slow
 def test_adjoints_in_jax() -> None:
     jax: Any = pytest.importorskip("jax")
     jnp: Any = pytest.importorskip("jax.numpy")

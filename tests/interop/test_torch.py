@@ -97,6 +97,7 @@ def test_only_what_is_asked_for_is_computed() -> None:
     assert ("w",) in {key[0] for key in op._gradients}
 
 
+@pytest.mark.slow
 def test_one_compile_for_all_sizes() -> None:
     source, _ = PROGRAMS["strided convolution"]
     op = tc.torch.op(source)

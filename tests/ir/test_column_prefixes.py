@@ -90,6 +90,7 @@ CASES = {
 }
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("condition", CASES)
 @pytest.mark.parametrize("type", ["float", "double", "int", "half"])
 def test_sums(condition: str, type: str) -> None:

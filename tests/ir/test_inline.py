@@ -63,6 +63,7 @@ def test_a_temporary_is_judged_again_after_its_reader_is_inlined() -> None:
     assert names == ("C", "B")
 
 
+@pytest.mark.slow
 def test_spellings_of_a_flux_limiter_become_one_statement() -> None:
     """Differences with names of their own were stored: twice the time of the other spelling."""
     head = (

@@ -91,6 +91,7 @@ SHORT = {  # an iteration's operations, and the rows that are computed at a time
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", SHORT)
 def test_short_iterations_run_along_rows(name: str) -> None:
     """As lanes across rows, elements were gathered and scattered one by one."""
@@ -113,7 +114,7 @@ def test_tiles_are_as_many_instances_as_their_points() -> None:
     assert "parallel for n" in text
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(15)
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.parametrize("t", ["float", "double", "half"])
 @pytest.mark.parametrize(("n", "d"), [(1, 40), (7, 90), (40, 33), (135, 70), (1000, 50)])
@@ -127,6 +128,7 @@ def test_results_of_short_iterations(name: str, t: str, n: int, d: int) -> None:
     np.testing.assert_allclose(found, want, rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.slow
 def test_planes_of_rows_of_several_dimensions() -> None:
     source = """def f(float(A,B,D) x) -> (y) {
       y(a,b,0) = x(a,b,0)

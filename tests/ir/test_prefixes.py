@@ -109,7 +109,7 @@ def test_temporaries_of_constant_size() -> None:
 
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("t", ["float", "double", "int8", "float16"])
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 def test_long_prefixes(backend: str, t: str) -> None:
     source = f"""def f({t}(N,D) x) -> (y, z) {{
       y(n,d) +=! x(n,k) where k <= d, d in 0:D

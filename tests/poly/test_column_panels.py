@@ -118,6 +118,7 @@ def in_blocks(source: str, n: int, size: int) -> Program:
     return delay(before, size_of(size))[0]
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", WORKED_ON)
 @pytest.mark.parametrize(("n", "size"), [(13, 3), (16, 8)])
 def test_panels_compute_the_same(name: str, n: int, size: int) -> None:

@@ -156,7 +156,7 @@ def test_the_target_decides_about_each_update() -> None:
     assert delay(before, blocks_of(13)) == (before, ())  # a block of most iterations
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", WAITS)
 def test_on_the_cpu(name: str) -> None:
     source, tensors = WAITS[name]

@@ -318,6 +318,7 @@ def test_copies_stay_within_the_shared_memory_limit(source: str, budget: int) ->
     assert none or any(k.shared > 0 for k in one.compiled.module.kernels)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
 def test_reasons_against_copies_are_shown() -> None:
     product = """def f(float(M,K) A, float(K,N) B, float(N) S) -> (C) {

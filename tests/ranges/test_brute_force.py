@@ -170,7 +170,7 @@ def test_affine_ranges_are_the_maximal_ones(p: Problem, sizes: list[int]) -> Non
     ),
     [1, 1, 1, 1],
 )
-@settings(max_examples=examples(200, 4), **COMMON)  # type: ignore[arg-type]
+@settings(max_examples=examples(200, 12), **COMMON)  # type: ignore[arg-type]
 def test_clamped_ranges_are_sound(p: Problem, sizes: list[int]) -> None:
     sizes = sizes[: len(p.accesses)]
     expected = p.replay(sizes)

@@ -438,6 +438,7 @@ assert not loaded, loaded
 """
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize(
     "script", [WITHOUT_ML_DTYPES, LAZY], ids=["without ml_dtypes", "no framework is imported"]
 )

@@ -107,6 +107,7 @@ def test_chunks_are_double_buffered(condition: str) -> None:
     assert "a tile ahead" in kernel.inspect("mapped", M=5, N=4, K=3001)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_matrix_products_with_few_blocks_are_chunked(backend: str) -> None:
     """Long reductions are split among blocks even if there are thousands of results."""

@@ -70,7 +70,7 @@ def several(count: int, types: tuple[str, ...]) -> None:
 
 
 def test_random_programs_have_no_findings() -> None:
-    several(examples(100, 16), TYPES)
+    several(examples(100, 32), TYPES)
 
 
 @pytest.mark.slow

@@ -317,7 +317,7 @@ def test_option_sets_are_exact_on_pocl_at_full_size(name: str) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5)
 
 
-@pytest.mark.share(54)
+@pytest.mark.share(108)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
 def test_nvrtc_compiles_option_sets(name: str, arch: str) -> None:

@@ -68,6 +68,7 @@ SETTINGS: dict[str, Any] = {
 }
 
 
+@pytest.mark.slow
 def test_a_search_of_which_workers_die(cluster: Any, faulty: Any, tmp_path: Path) -> None:
     client, worker = cluster
     with pytest.raises(tc.BackendError, match="no worker of the scheduler has the resource tc-compile"):

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tc.autodiff.arithmetic import number
 from tc.autodiff.cut_ranges import cut
 from tc.autodiff.existing_reads import choice, holds, reads_exist
-from tc.autodiff.fibres import fibre
+from tc.autodiff.fibres import fibre, in_box
 from tc.autodiff.index_conditions import conjunction, reduced, within
 from tc.autodiff.loops import Loop, boxed, facts
 from tc.autodiff.names import Names
@@ -138,8 +138,22 @@ class Contributions:
                     one = IterVar(local("u"), Range(a, ONE), "pure")
                     pure, a = (*pure, one), Variable(one.name)
             placed.append(a)
-        domain = Domain((*pure, *rest), domain.conditions)
+        domain = self._within(placed, Domain((*pure, *rest), domain.conditions), box, loops)
         return Term(tuple(placed), value, domain, True, tuple(made))
+
+    def _within(self, args: Sequence[Expr], domain: Domain, box: Box, loops: Sequence[Loop]) -> Domain:
+        """A domain whose ranges are seen to keep in a box those subscripts that they decide.  The instances
+        are all in it, but without instances ranges may be parts of a larger tensor."""
+        sizes, given = self._known(loops)
+        known = [*within(domain.vars), *domain.conditions, *given]
+        decided = [(a, r) for a, r in zip(args, box, strict=True) if not _reads_data(a)]
+        bounds = in_box([a for a, _ in decided], tuple(r for _, r in decided))
+        outside = tuple(c for c in bounds if not holds(c, known, sizes))
+        if not outside:
+            return domain
+        cuts = Domain(domain.vars, outside)
+        found = cut(cuts, lambda c, v: reduced(c, v, sizes, given), may_be_empty=True)
+        return Domain(found.vars, (*domain.conditions, *found.conditions))
 
     def _is_subscript(self, a: Expr, domain: Domain) -> bool:
         """Whether an expression may stand on the left: it reads data, or is a variable plus what is known."""

@@ -52,6 +52,17 @@ PROGRAMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
            }""",
         {"N": 1, "M": 9},
     ),
+    "a scatter of nothing beside a short tensor": (
+        """def f(double(N,M) A, int(K) X) -> (T) { T(i,j) = A(X(i),j) * A(X(i),1) where j in 2:6 }""",
+        {"N": 1, "M": 1, "K": 0},
+    ),
+    "a scatter of nothing, in a minimum": (
+        """def f(double(P,K) A) -> (T) {
+             T(l,i,j,k) min=! sqrt(A(5*i-1,j) / A(select(j * 0.5 < 3, j, 0), j)) + A(l,l) + A(k,k) + A(m,m)
+               where j in 2:6
+           }""",
+        {"P": 1, "K": 2},
+    ),
     "a neighbour within a condition": (
         """def f(double(N) A, double(N) B) -> (T) {
              T(i) = i >= 1 ? (A(i-1) > 0 ? A(i-1) * B(i) : 0) : B(i) where i in 0:N

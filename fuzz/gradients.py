@@ -14,9 +14,9 @@ A random program may be refused itself, for its ranges or for its sizes: such ar
 that run and whose gradient is refused: by `tc.grad`, or because its text asks for sizes that the program does
 not ask for.  With `--strict` the latter stops the run and is shown.
 
-The text of a gradient is a program, too.  With `--second N` that of every N-th program is checked in the same
-way: its gradient is the second derivative.  With `--keep` what is wrong is appended to a file, a program a
-line, and the run goes on.  `--replay` checks the programs of such a file again.
+The text of a gradient is a program, too.  With `--second N` that of every N-th program, if it is short, is
+checked in the same way: its gradient is the second derivative.  With `--keep` what is wrong is appended to a
+file, a program a line, and the run goes on.  `--replay` checks the programs of such a file again.
 """
 
 from __future__ import annotations
@@ -49,6 +49,7 @@ Array = np.ndarray[Any, Any]
 _STEP = 2.0**-16
 _PRECISE = (np.float64, np.complex128)
 _NARROW = re.compile(r"\b(half|bfloat16|float)\(")  # casts that would round differences away
+_LONG = 3000  # signs of a gradient that is not differentiated again: isl takes minutes
 _REFUSES = frozenset(("TC0241", "TC0242"))  # what `tc.grad` refuses to differentiate
 _UNPROVEN = frozenset(("TC0228", "TC0307", "TC0601"))  # what the text of a gradient may lack a proof of
 
@@ -200,7 +201,7 @@ def check(
             return f"invalid {e.code}"
         case = Case(exact.source, values, before, p.sizes, p.seed)
         found, derived = _check(kernel, case, rng, backend, ties, strict)
-        if second is not None and derived is not None:
+        if second is not None and derived is not None and len(derived.source) <= _LONG:
             kernel = tc.compile(derived.source, backend=backend)
             second(_check(kernel, derived, rng, backend, ties, strict)[0])
         return found

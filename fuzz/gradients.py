@@ -47,6 +47,7 @@ from tc.runtime.arrays import numpy_dtype
 
 Array = np.ndarray[Any, Any]
 _STEP = 2.0**-16
+_CANCELLED = 2.0**-40  # what is left of sums that cancel, of terms around 1 in size
 _PRECISE = (np.float64, np.complex128)
 _NARROW = re.compile(r"\b(half|bfloat16|float)\(")  # casts that would round differences away
 _LONG = 3000  # signs of a gradient that is not differentiated again: isl takes minutes
@@ -323,7 +324,7 @@ def _derivative(f: Callable[[float], float], size: float) -> tuple[float, float]
         if not all(np.isfinite(far)):
             return None
         scale = max(abs(x) for x in far)
-        noise = 2.0**-44 * (scale + size) / _STEP
+        noise = 2.0**-44 * (scale + size) / _STEP + _CANCELLED
         near = (far[3] - far[1]) / (2 * _STEP)
         wide = (far[4] - far[0]) / (4 * _STEP)
         better = near + (near - wide) / 3

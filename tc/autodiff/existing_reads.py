@@ -35,7 +35,7 @@ def holds(condition: Expr, known: Sequence[Expr], sizes: Collection[str]) -> boo
     by all, on which isl gives up more often."""
     own = variables(condition) - set(sizes)
     near = [k for k in known if variables(k) & own]
-    return (own and implied(condition, near, sizes)) or implied(condition, known, sizes)
+    return (bool(own) and implied(condition, near, sizes)) or implied(condition, known, sizes)
 
 
 def choice(conditions: Sequence[Expr], value: Expr, otherwise: Expr, exist: Exist) -> Expr:

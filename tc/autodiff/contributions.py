@@ -149,8 +149,10 @@ class Contributions:
         decided = [(a, r) for a, r in zip(args, box, strict=True) if not _reads_data(a)]
         bounds = in_box([a for a, _ in decided], tuple(r for _, r in decided))
         outside = tuple(c for c in bounds if not holds(c, known, sizes))
-        if not outside:
-            return domain
+        left = {n for a, _ in decided for n in variables(a)}
+        own = tuple(v for v in domain.vars if v.name in left)
+        if not outside or not (domain.conditions or self._others(own, domain, loops)):
+            return domain  # each value of the subscripts is one of an instance
         cuts = Domain(domain.vars, outside)
         found = cut(cuts, lambda c, v: reduced(c, v, sizes, given), may_be_empty=True)
         return Domain(found.vars, (*domain.conditions, *found.conditions))

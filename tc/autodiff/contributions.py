@@ -11,13 +11,15 @@ from dataclasses import dataclass, replace
 
 from tc.autodiff.arithmetic import number
 from tc.autodiff.cut_ranges import cut
-from tc.autodiff.fibres import fibre
-from tc.autodiff.index_conditions import conjunction, reduced
+from tc.autodiff.existing_reads import choice, holds, reads_exist
+from tc.autodiff.fibres import fibre, in_box
+from tc.autodiff.index_conditions import conjunction, reduced, within
 from tc.autodiff.loops import Loop, boxed, facts
 from tc.autodiff.names import Names
 from tc.autodiff.tape import Definition, Tape, Version
 from tc.dtypes import INT32
 from tc.ir.expr import (
+    GE,
     ONE,
     TRUE,
     Add,
@@ -25,12 +27,14 @@ from tc.ir.expr import (
     Cast,
     Expr,
     IfThenElse,
+    Min,
     Variable,
     rebuild,
     substitute,
     variables,
     walk,
 )
+from tc.ir.lower import neutral
 from tc.ir.program import Box, Domain, IterVar, Range
 from tc.ir.simplify import linear_terms, simplify
 
@@ -75,8 +79,7 @@ class Contributions:
         known = [bool(loops) and not variables(a) & names and not _reads_data(a) for a in args]
         moving = tuple(a for a, k in zip(args, known, strict=True) if not k)
         box = tuple(r for r, k in zip(version.own, known, strict=True) if not k)
-        sizes = (*self.tape.sizes, *(loop.name for loop in loops))
-        given = (*self.tape.facts, *facts(loops))
+        sizes, given = self._known(loops)
         solved = fibre(moving, d.vars, box, local)
         if solved is None:
             left = reduced(d.conditions, d.vars, sizes, given)
@@ -115,19 +118,19 @@ class Contributions:
         known = {loop.name for loop in loops}
         placed: list[Expr] = []
         made: list[Definition] = []
+
+        def exist(es: Sequence[Expr]) -> bool:
+            return self._exist(es, domain.vars, loops)
+
         stands: set[str] = set()  # a variable subscripts once on the left
         for a, r in zip(args, box, strict=True):
             own = variables(a) & {v.name for v in domain.vars}
             if tested and (_reads_data(a) or not self._is_subscript(a, domain)):
-                a = IfThenElse(conjunction(tested), a, Cast(a.dtype, r.min))
+                a = choice(tested, a, Cast(a.dtype, r.min), exist)
                 own |= variables(a) & {v.name for v in domain.vars}
-                table = self._tabled(a, domain, loops)
-                made.append(table)
-                a = Call(table.target, table.args, INT32, "func")
+                a = self._tabled(a, domain, loops, made)
             elif not self._is_subscript(a, domain) or (own & stands and not _reads_data(a)):
-                table = self._tabled(a, domain, loops)
-                made.append(table)
-                a = Call(table.target, table.args, INT32, "func")
+                a = self._tabled(a, domain, loops, made)
             if not _reads_data(a):
                 stands |= own
                 if not own and not variables(a) & known:
@@ -135,8 +138,24 @@ class Contributions:
                     one = IterVar(local("u"), Range(a, ONE), "pure")
                     pure, a = (*pure, one), Variable(one.name)
             placed.append(a)
-        domain = Domain((*pure, *rest), domain.conditions)
+        domain = self._within(placed, Domain((*pure, *rest), domain.conditions), box, loops)
         return Term(tuple(placed), value, domain, True, tuple(made))
+
+    def _within(self, args: Sequence[Expr], domain: Domain, box: Box, loops: Sequence[Loop]) -> Domain:
+        """A domain whose ranges are seen to keep in a box those subscripts that they decide.  The instances
+        are all in it, but without instances ranges may be parts of a larger tensor."""
+        sizes, given = self._known(loops)
+        known = [*within(domain.vars), *domain.conditions, *given]
+        decided = [(a, r) for a, r in zip(args, box, strict=True) if not _reads_data(a)]
+        bounds = in_box([a for a, _ in decided], tuple(r for _, r in decided))
+        outside = tuple(c for c in bounds if not holds(c, known, sizes))
+        left = {n for a, _ in decided for n in variables(a)}
+        own = tuple(v for v in domain.vars if v.name in left)
+        if not outside or not (domain.conditions or self._others(own, domain, loops)):
+            return domain  # each value of the subscripts is one of an instance
+        cuts = Domain(domain.vars, outside)
+        found = cut(cuts, lambda c, v: reduced(c, v, sizes, given), may_be_empty=True)
+        return Domain(found.vars, (*domain.conditions, *found.conditions))
 
     def _is_subscript(self, a: Expr, domain: Domain) -> bool:
         """Whether an expression may stand on the left: it reads data, or is a variable plus what is known."""
@@ -146,14 +165,52 @@ class Contributions:
         plain = len(found) == 1 and isinstance(found[0][0], Variable) and found[0][1] == 1
         return plain or not found or _reads_data(a)
 
-    def _tabled(self, a: Expr, domain: Domain, loops: Sequence[Loop]) -> Definition:
-        """A subscript that no statement may have on its left, as a tensor of such subscripts."""
+    def _tabled(self, a: Expr, domain: Domain, loops: Sequence[Loop], made: list[Definition]) -> Expr:
+        """A subscript that no statement may have on its left, as an element of a tensor of such subscripts,
+        whose definitions `made` gets.
+
+        The tensor has an element for all values of the variables of `a`.  Where some of these may be part of
+        no instance, and `a` reads what exists for instances alone, an element is the maximum over the
+        instances, all of which have the same subscript."""
         own = tuple(replace(v, kind="pure") for v in domain.vars if v.name in variables(a))
         name = self.taken.fresh("place")
         box = tuple(v.range for v in boxed(Domain(own), loops).vars)
         at = tuple(Variable(v.name) for v in own)
         self.versions[name] = Version(name, name, INT32, box, "temporary")
-        return Definition(name, at, None, a, Domain(own))
+        others = self._others(own, domain, loops)
+        if (others or domain.conditions) and not self._exist((a,), own, loops):
+            instances = Domain((*own, *others), domain.conditions)
+            made.append(Definition(name, at, None, neutral("max", INT32), Domain(own), neutral=True))
+            made.append(Definition(name, at, "max", a, instances))
+        else:
+            made.append(Definition(name, at, None, a, Domain(own)))
+        return Call(name, at, INT32, "func")
+
+    def _others(self, own: Sequence[IterVar], domain: Domain, loops: Sequence[Loop]) -> tuple[IterVar, ...]:
+        """The variables besides `own` that decide whether there is an instance: one without conditions only
+        by whether it has a value."""
+        sizes, given = self._known(loops)
+        named = {n for c in domain.conditions for n in variables(c)}
+        found: list[IterVar] = []
+        for v in domain.vars:
+            if v.name in {x.name for x in own}:
+                continue
+            if v.name in named:
+                found.append(replace(v, kind="reduction"))
+            elif not holds(GE(v.range.extent, ONE), given, sizes):
+                some = simplify(Min(v.range.extent, ONE), exact=True)
+                found.append(IterVar(v.name, Range(v.range.min, some), "reduction"))
+        return tuple(found)
+
+    def _exist(self, es: Sequence[Expr], ranges: Sequence[IterVar], loops: Sequence[Loop]) -> bool:
+        """Whether all that expressions read of the program exists for all values of some variables."""
+        sizes, given = self._known(loops)
+        known = [*within(ranges), *given]
+        return all(reads_exist(e, self.tape.versions, known, sizes) for e in es)
+
+    def _known(self, loops: Sequence[Loop]) -> tuple[tuple[str, ...], tuple[Expr, ...]]:
+        """The names of sizes and counters, and what is known of them."""
+        return (*self.tape.sizes, *(loop.name for loop in loops)), (*self.tape.facts, *facts(loops))
 
 
 def added_up(terms: Sequence[Term]) -> Term:

@@ -13,7 +13,9 @@ from dataclasses import dataclass, replace
 from tc.autodiff import extremes
 from tc.autodiff.arithmetic import number, times
 from tc.autodiff.derivatives import Part, parts
-from tc.autodiff.index_conditions import conjunction
+from tc.autodiff.existing_reads import Exist, choice, reads_exist
+from tc.autodiff.index_conditions import conjunction, within
+from tc.autodiff.loops import facts
 from tc.autodiff.names import Names
 from tc.autodiff.reverse import active
 from tc.autodiff.tape import Definition, Tape, Version
@@ -120,8 +122,9 @@ class _Forward:
         stored = own if self.tape.is_final(d) else d.value
         one = number(1, d.value)
         total: Expr | None = None
+        exist = self._exist(d)
         for p in parts(d.value, one, stored, lambda c: c.name in self.active, d.span, tangents=True):
-            moved = self._moved(p, v)
+            moved = self._moved(p, v, exist)
             total = moved if total is None else Add(total, moved)
         if total is None:
             if d.op is None:
@@ -133,7 +136,13 @@ class _Forward:
         op = None if d.op is None else "+"
         self.out.append(replace(d, target=name, op=op, value=total))
 
-    def _moved(self, p: Part, v: Version) -> Expr:
+    def _exist(self, d: Definition) -> Exist:
+        """What tells whether all that expressions read exists at all points of a definition."""
+        sizes = (*self.tape.sizes, *(loop.name for loop in d.loops))
+        known = (*within(d.domain.vars), *d.domain.conditions, *self.tape.facts, *facts(d.loops))
+        return lambda es: all(reads_exist(e, self.tape.versions, known, sizes) for e in es)
+
+    def _moved(self, p: Part, v: Version, exist: Exist) -> Expr:
         """What a read adds to the tangent, in the type of the target."""
         tangent = Call(self.names[p.access.name], p.access.args, p.access.dtype, "func")
         value = times(p.factor, tangent)
@@ -141,7 +150,7 @@ class _Forward:
             value = p.through(value)
         if value.dtype != v.dtype:
             value = Cast(v.dtype, value)
-        return IfThenElse(conjunction(p.conditions), value, number(0, value)) if p.conditions else value
+        return choice(p.conditions, value, number(0, value), exist) if p.conditions else value
 
     def _add(self, made: extremes.Made) -> None:
         """What a reduction needs goes in front of the tangent, whose definitions stay together."""

@@ -4,7 +4,7 @@ updates in place, elements that nothing defines, accesses out of bounds."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import islpy as isl
@@ -314,10 +314,16 @@ def out_of_bounds(scop: Scop, sites: frozenset[int] | None = None) -> tuple[Boun
     with isl_context():
         boxes = {b.name: b for b in scop.program.buffers}
         for s in scop.statements:
+            same: dict[object, Bounds] = {}  # of equal reads
             for a in s.accesses:
                 wanted = sites is None or (a.read is not None and a.read.call.site in sites)
-                if a.kind != "update" and wanted:
-                    out.append(_bounds(scop, s, a, boxes[a.buffer]))
+                if a.kind == "update" or not wanted:
+                    continue
+                checked = a.read.call.checked if a.read is not None else ()
+                key = (id(a.map), a.buffer, a.subscripts, checked)
+                if key not in same:
+                    same[key] = _bounds(scop, s, a, boxes[a.buffer])
+                out.append(replace(same[key], read=a.read))
     return tuple(out)
 
 

@@ -7,7 +7,7 @@ in the source, so a buffer with a lower bound of 1 has no element 0.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from typing import Literal
 
@@ -260,15 +260,21 @@ class _Builder:
     def statement(self, index: int, stage: Stage) -> Statement:
         affine, domain, residual = self.domains.of_stage(stage)
         accesses: list[Access] = []
+        same: dict[object, Access] = {}  # equal reads below equal guards are one access
+        cuts: dict[tuple[Expr, bool], tuple[isl.Set, bool]] = {}
         for i, read in enumerate(self.domains.reads[stage.name]):
+            ref = f"{stage.name}_r{i}"
             buffer = self.buffers[self.func_buffers.get(read.call.name, read.call.name)]
-            where, exact = domain, not residual
-            for condition, value in read.guards:
-                cut, cut_exact = affine.holds(condition, value)
-                where, exact = where.intersect(cut), exact and cut_exact
-            accesses.append(
-                self.access(f"{stage.name}_r{i}", "read", affine, buffer, read.subscripts, where, exact, read)
-            )
+            key = (buffer.name, read.subscripts, read.call.checked, read.guards)
+            if key not in same:
+                where, exact = domain, not residual
+                for guard in read.guards:
+                    if guard not in cuts:
+                        cuts[guard] = affine.holds(*guard)
+                    cut, cut_exact = cuts[guard]
+                    where, exact = where.intersect(cut), exact and cut_exact
+                same[key] = self.access(ref, "read", affine, buffer, read.subscripts, where, exact, read)
+            accesses.append(replace(same[key], ref=ref, read=read))
         own = self.buffers[self.func_buffers[stage.func]]
         if stage.op is not None:
             accesses.append(

@@ -251,6 +251,19 @@ def test_accesses_in_bounds_are_proven_where_possible() -> None:
         assert {b.status for b in out_of_bounds(build(programs.lut2()))} == {"proven"}
 
 
+def test_equal_reads_have_each_their_verdict() -> None:
+    b = Build("twice", "N M")
+    b.input("A", FLOAT32, "M")
+    b.tensor("o", FLOAT32, *box("N"))
+    b.stage("o", ("i",), None, Mul(b.read("A", v("i")), b.read("A", v("i"))), ROW)
+    with isl_context():
+        scop = build(b.done())
+        first, second, _ = out_of_bounds(scop)
+    own = [a.read for a in scop.statements[0].accesses if a.kind == "read"]
+    assert first.read is own[0] and second.read is own[1]
+    assert (first.status, first.condition) == (second.status, second.condition) != ("proven", None)
+
+
 def test_a_precondition_is_printed_for_nonempty_sizes() -> None:
     from tc.errors import PreconditionError
     from tc.kernel import Kernel

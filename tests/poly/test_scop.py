@@ -105,6 +105,20 @@ def test_a_guard_cuts_the_domain_of_a_read() -> None:
     assert not access(s, "S0_r1").must
 
 
+def test_equal_reads_below_equal_guards_share_a_relation() -> None:
+    inner = GE(v("i"), IntImm(2))
+
+    def guarded(condition: Expr) -> Expr:
+        return IfThenElse(condition, read_a(v("i")), FloatImm(0.0, FLOAT32))
+
+    s = build(elementwise(Add(Add(read_a(v("i")), guarded(inner)), Add(guarded(inner), guarded(Not(inner))))))
+    free, first, again, otherwise = (access(s, f"S0_r{i}") for i in range(4))
+    assert first.map is again.map and first.read is not again.read
+    assert same(free.map, "[N] -> { S0[i] -> A[i] : 0<=i<N }")
+    assert same(first.map, "[N] -> { S0[i] -> A[i] : 2<=i<N }")
+    assert same(otherwise.map, "[N] -> { S0[i] -> A[i] : 0<=i<2 and i<N }")
+
+
 def test_lets_are_substituted_and_their_values_read_unguarded() -> None:
     body = IfThenElse(GE(v("i"), IntImm(1)), read_a(Variable("l")), FloatImm(0.0, FLOAT32))
     s = build(elementwise(Let("l", Sub(v("i"), IntImm(1)), body)))

@@ -80,8 +80,8 @@ WRONG_LOOPS = (
     Miscompilation(
         "a guarded read is taken to happen where its guard does not hold",
         "scop._Builder.statement",
-        "cut, cut_exact = affine.holds(condition, value)",
-        "cut, cut_exact = affine.holds(condition, not value)",
+        "cuts[guard] = affine.holds(*guard)",
+        "cuts[guard] = affine.holds(guard[0], not guard[1])",
         (
             on(
                 "trace",

@@ -75,7 +75,7 @@ def test_results_of_subscripts_as_they_are_written(data: st.DataObject) -> None:
     np.testing.assert_array_equal(kernel(x), interpreted(source, x)[0])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("mode", list(NUMPY))
 def test_results_of_a_filter_under_a_border(mode: str, isa: str) -> None:

@@ -263,6 +263,7 @@ def test_results_where_one_of_several_reductions_has_a_dynamic_length(dynamic: s
         np.testing.assert_array_equal(kernel(*args), interpreted(source, *args)[0])
 
 
+@pytest.mark.slow
 def test_results_of_dynamic_sizes() -> None:
     source = product("int8", "int8")
     kernel = tc.compile(source, "cpu", dynamic=("M", "K", "N"))

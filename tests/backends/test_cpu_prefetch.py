@@ -24,6 +24,7 @@ def gconv(float(N,G,C,H,W) I, float(G,F,C,KH,KW) K) -> (O) {
 SIZES = {"N": 12, "G": 2, "C": 8, "F": 8, "H": 6, "W": 8, "KH": 3, "KW": 3}
 
 
+@pytest.mark.slow
 def test_rows_of_the_next_image_are_prefetched_while_this_one_is_computed() -> None:
     loops = lowered(GROUPED, 32 << 10, **SIZES).nest
     prefetched: dict[tuple[int, ...], set[int]] = {}
@@ -39,6 +40,7 @@ def test_rows_of_the_next_image_are_prefetched_while_this_one_is_computed() -> N
             assert prefetched[image, group] >= read[image, group]
 
 
+@pytest.mark.slow
 def test_continued_rows_are_prefetched_to_their_ends() -> None:
     """A tile reads seven elements of each row and the next tile five more, the first of which are in a line
     that has been fetched."""

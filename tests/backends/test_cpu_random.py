@@ -55,6 +55,7 @@ def test_all_backends_agree_on_random_programs(p: Program) -> None:
     compare(p, ("reference", "cpu"))
 
 
+@pytest.mark.slow
 def test_halide_agrees_where_it_can_follow() -> None:
     followed = 0
 
@@ -70,6 +71,7 @@ def test_halide_agrees_where_it_can_follow() -> None:
     assert followed > 3
 
 
+@pytest.mark.slow
 def test_most_random_programs_are_accepted() -> None:
     """The generator is worth its time: a good part of its programs runs."""
     counts = {True: 0, False: 0}

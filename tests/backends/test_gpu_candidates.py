@@ -112,6 +112,7 @@ def test_kernels_are_split_where_that_is_faster(source: str, sizes: dict[str, in
     assert one.inspect("code", **sizes).count("__global__") <= kernels
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("rows", "columns", "kernels"),

@@ -239,6 +239,7 @@ def test_dynamic_sizes_have_register_tiles_without_guards(dynamic: tuple[str, ..
     assert product is not None or "K" in dynamic, loops
 
 
+@pytest.mark.slow
 def test_one_kernel_multiplies_matrices_of_dynamic_sizes() -> None:
     """One kernel with tiles of 128 x 128, for sizes with no whole tiles, some, and only whole tiles."""
     kernel = tc.compile(MM, "opencl", options={"tile": (128, 128), "threads": (16, 16)}, dynamic=("M", "N"))

@@ -39,6 +39,7 @@ def test_kernels_for_pocl_are_the_same_everywhere() -> None:
     assert device("Portable Computing Language", max_compute_units=96).target == generic
 
 
+@pytest.mark.slow
 @pytest.mark.share(12)
 @pytest.mark.parametrize("block", [1, 33, 64, 128])
 @pytest.mark.parametrize(

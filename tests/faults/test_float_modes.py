@@ -143,6 +143,7 @@ assert float(torch.full((1,), 1e-38) / 1000) == 0, "torch no longer flushes"
 """
 
 
+@pytest.mark.slow
 def test_torch_flushes_denormals() -> None:
     """Numbers and literals on the way to a kernel, too: what tests/backends shows of arrays."""
     children.run(TORCH, TC_CACHE="0")

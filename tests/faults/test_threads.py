@@ -82,5 +82,6 @@ assert not wrong, wrong[:3]
 """
 
 
+@pytest.mark.slow
 def test_caches_are_cleared_under_those_who_use_them(tmp_path: Path) -> None:
     children.run(CLEARED, TC_CACHE_DIR=str(tmp_path), TC_CACHE_MIB="1")

@@ -241,6 +241,7 @@ def test_forms_of_access(subscript: Any, expected: str) -> None:
     assert form(subscript) == expected
 
 
+@pytest.mark.slow
 def test_the_share_of_what_is_known() -> None:
     """A comparison that accepts anything would be worth nothing."""
     known = elements = judged = ran = 0

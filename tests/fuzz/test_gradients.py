@@ -113,6 +113,7 @@ def test_runs_are_added_up() -> None:
     assert seen.invalid == {"TC0601": 2} and seen.refused == {"TC0241": 2}
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_sum_that_cancels_is_not_wrong() -> None:
     body = "T0(i) max=! (A0(i,j,i) + A0(i,i,i+i)) * (A0(i,i,i) * x) where x = A0(i,j,i) - A0(i,i,j)"
     program = Program(f"def f(double(K,M,P) A0) -> (T0) {{ {body} }}", {"K": 1, "M": 1, "P": 1}, "small", 14)

@@ -111,6 +111,7 @@ def test_the_battery_tells_the_wrong_ones(
     assert bool(verdict.other) == (after is not None and not killed), verdict
 
 
+@pytest.mark.slow
 def test_a_change_of_code_is_shown(judged: tuple[dict[str, mutation.Verdict], str]) -> None:
     lines = judged[1].splitlines()
     assert lines[0].startswith("backends/cpu/emit/instructions.py:1:")

@@ -140,6 +140,7 @@ def test_what_all_iterations_write_in_an_iteration_inside(name: str, size: int) 
     assert seen[0] == size
 
 
+@pytest.mark.slow
 def test_a_batch_of_large_factorisations_stays_a_loop() -> None:
     """Each matrix is in a second cache while it is factorised, and not all of them."""
     source = """def f(double(B,N,N) A) -> (F) {

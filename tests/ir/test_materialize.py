@@ -183,6 +183,7 @@ def test_results_that_are_read_are_no_operand() -> None:
     assert made(source, N=8)[1] == ()
 
 
+@pytest.mark.slow
 def test_loops_of_dynamic_length_become_coordinates() -> None:
     """Of another one there may be no iteration, and what is read then need not be there."""
     source = "def f(float(M,K) A, float(K,N) B) -> (O) { O(i,j) +=! exp(A(i,k)) * B(k,j) }"

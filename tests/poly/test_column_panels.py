@@ -162,7 +162,7 @@ def test_the_target_knows_what_a_panel_is() -> None:
     assert panel.low == panel.start
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("source", [LU, CROUT, CHOLESKY], ids=["LU", "Crout", "Cholesky"])
 @pytest.mark.parametrize("dtype", ["double", "float"])
 def test_on_the_cpu(source: str, dtype: str) -> None:

@@ -122,6 +122,7 @@ def blocks_of(size: int) -> Any:
     return lambda program, update: size
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", WAITS)
 @pytest.mark.parametrize(("n", "size"), [(13, 2), (17, 5)])
 def test_delayed_updates_compute_the_same(name: str, n: int, size: int) -> None:

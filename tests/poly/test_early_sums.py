@@ -189,6 +189,7 @@ def test_sums_of_halves_are_those_of_float32() -> None:
     assert equivalence.same_results(before, after)
 
 
+@pytest.mark.slow
 def test_random_loops() -> None:
     begun = 0
     for seed in range(60):

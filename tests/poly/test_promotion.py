@@ -278,6 +278,7 @@ def test_reused_results_are_stored_once(source: str) -> None:
     )
 
 
+@pytest.mark.slow
 def test_results_without_reuse_are_not_in_shared_memory() -> None:
     """Results that are not read again, and large ones."""
     for source, sizes in (

@@ -45,6 +45,7 @@ def test_loops(pair: Pair, backend: str) -> None:
     assert canonical(mine) == canonical(one.inspect("loops", **pair.sizes))
 
 
+@pytest.mark.share(4)
 def test_same_results() -> None:
     rng = np.random.default_rng(1)
     for p in PAIRS:

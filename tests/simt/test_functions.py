@@ -145,7 +145,7 @@ def test_helpers_are_emitted_once() -> None:
     assert [text.count(f" {name}(") for name in ("tc_reduced_f32", "tc_tan_f32")] == [1, 0]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", ["digamma", "trigamma"])
 @pytest.mark.parametrize("t", ["float", "double"])
 def test_functions_that_cuda_lacks(name: str, t: str) -> None:

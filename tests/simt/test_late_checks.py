@@ -165,6 +165,7 @@ def test_opencl_on_pocl(name: str, dynamic: bool) -> None:
         assert_same(case, caught.value.message, message(case, given))
 
 
+@pytest.mark.share(4)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", LOOKUPS)
 def test_loads_of_rows_do_not_wait_for_each_other(name: str) -> None:

@@ -46,6 +46,7 @@ def test_a_search_on_the_cpu(tmp_path: Path) -> None:
     assert rows[0].sizes == tuned.sizes and rows[0].dtypes == {"A": "float32", "B": "float32"}
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize(
     "body",
     ["s +=! A(m,k) * A(m,k)", "s = 0.0 for i in 0:M { s = s + A(i,0) }", "s(m) +=! A(m,k) v max=! A(m,k)"],

@@ -85,7 +85,7 @@ WRONG_LOOPS = (
         (
             on(
                 "trace",
-                "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = i < 50 ? B(max(i, 99-i)) : A(i) }",
+                "def f(float(N) A) -> (B, C) { B(i) = A(i)\nC(i) = i < 50 ? B(i + 50 - i/50*50) : A(i) }",
                 MAX,
                 N=100,
             ),

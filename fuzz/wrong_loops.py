@@ -140,7 +140,7 @@ WRONG_LOOPS = (
             on(
                 "death",
                 "def f(float(N) A, float(M) B) -> (C) { C(i) +=! (i < N ? A(i) : 2) * B(j) where i in 0:N+9 }",
-                {"vector": 7},
+                {"vector": 1},
                 N=1020,
                 M=5,
             ),

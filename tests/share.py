@@ -3,6 +3,7 @@ does all of it (TC_TESTS=all).
 
 `examples(n)` is for hypothesis.  Of parametrised tests `@pytest.mark.share(k)` runs a k-th part: one in
 which as many values of each parameter occur as can be, and among equal ones the names of the tests decide.
+Without a mark, half of those run that generate code and of which there are more than a few.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import os
 import zlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import pytest
 
+_FEW = 5
+_GENERATE_CODE = frozenset(("backends", "codegen", "conformance", "ir", "poly", "simt"))  # folders
 ALL = os.environ.get("TC_TESTS") == "all"
 
 
@@ -26,13 +29,19 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
     """Mark what is not in this run's share as slow.  What is slow anyway is not among what is shared."""
     alike: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for x in items:
-        if x.get_closest_marker("share") is not None and x.get_closest_marker("slow") is None:
+        if "[" in x.nodeid and x.get_closest_marker("slow") is None:
             alike[x.nodeid.split("[")[0]].append(x)
     for found in alike.values():
+        if found[0].get_closest_marker("share") is None and not _are_many(found):
+            continue
         kept = _spread(found, examples(len(found), _of(found[0])))
         for x in found:
             if x not in kept:
                 x.add_marker(pytest.mark.slow)
+
+
+def _are_many(found: Sequence[pytest.Item]) -> bool:
+    return len(found) > _FEW and found[0].path.parent.name in _GENERATE_CODE
 
 
 def _spread(found: Iterable[pytest.Item], count: int) -> set[pytest.Item]:
@@ -59,6 +68,4 @@ def _values(x: pytest.Item) -> set[tuple[str, object]]:
 
 def _of(x: pytest.Item) -> int:
     marker = x.get_closest_marker("share")
-    assert marker is not None
-    (of,) = marker.args
-    return of
+    return 2 if marker is None else marker.args[0]

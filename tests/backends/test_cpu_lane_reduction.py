@@ -163,6 +163,7 @@ def test_values_that_the_loop_changes_are_not_hoisted(
         same(x, y, 256.0)
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize("isa", isas())
 def test_remainders_are_distributed_over_tiles(isa: str) -> None:

@@ -49,6 +49,7 @@ def test_scalar_statements_beside_vector_loops_are_not_noticed() -> None:
     assert not notices_of("def f(float(N,M) A) -> (O) { O(i) +=! A(i,j) }", {}, N=1 << 17, M=64)
 
 
+@pytest.mark.slow
 def test_a_kernel_from_disk_repeats_its_notices(tmp_path: Path) -> None:
     code = f"""
 import warnings, tc

@@ -180,6 +180,7 @@ def test_rows_that_are_not_prefetched_are_read_one_after_the_other(source: str) 
     assert len(rows[0]) == 1 <= len(rows[1])
 
 
+@pytest.mark.slow
 @pytest.mark.share(6)
 @pytest.mark.parametrize(("source", "rows", "columns"), [(SOFTMAX, 600, 186), (LAYER_NORM, 3035, 200)])
 def test_short_rows_side_by_side_are_prefetched_from_any_level(source: str, rows: int, columns: int) -> None:

@@ -256,6 +256,7 @@ def test_exhausted_device_memory_is_reported(driver: Driver) -> None:
     assert not driver.held and driver.depth == 0
 
 
+@pytest.mark.slow
 def test_a_register_tile_that_spills_is_rejected_with_a_notice(monkeypatch: pytest.MonkeyPatch) -> None:
     nvrtc = module("nvrtc")
     compiled = nvrtc.compile_text

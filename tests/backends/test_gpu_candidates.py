@@ -125,6 +125,7 @@ def test_softmax_rows_are_split_only_if_they_are_few(rows: int, columns: int, ke
     assert sum(isinstance(s, Launch) for s in statements(nest.body)) == kernels
 
 
+@pytest.mark.slow
 def test_split_kernels_give_exact_results() -> None:
     x, v, w = small(40, 70), small(90, 70), small(33, 90)
     kernel = tc.compile(LAYERS, "opencl")

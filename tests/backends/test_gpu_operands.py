@@ -35,6 +35,7 @@ def choice(source: str, sizes: dict[str, int], **options: Any) -> str:
         return tc.compile(source, "cuda", options=options).inspect("choice", **sizes)
 
 
+@pytest.mark.slow
 def test_an_operand_of_many_results_is_stored_and_promoted() -> None:
     text = choice(PADDED, IMAGES)
     assert f"{ONCE}O_operand" in text and re.search(r"O_operand\.\d+\[", text), text

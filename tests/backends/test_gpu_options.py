@@ -154,6 +154,7 @@ SHARING = """def two(float(M,K) A, float(K,N) B, float(K,N) C) -> (D, E) {
 }"""
 
 
+@pytest.mark.slow
 def test_statements_that_share_only_inputs_keep_their_parallel_loops() -> None:
     """Both products read the rows of A, but fusing over rows alone would give up the blocks along columns."""
     sizes = {"M": 256, "N": 256, "K": 64}

@@ -142,6 +142,7 @@ def test_a_row_of_soft_max_is_among_the_workloads_over_threads() -> None:
     assert len(chosen) == len(cpu_threads.DEFAULT)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 def test_the_model_beside_the_clock() -> None:
     row = model.measure("gemm@9,8,7", 2)
@@ -312,6 +313,7 @@ def test_the_table_of_compile_times(
     assert [line.split()[0] for line in head] == ["program", "add", "median", "worst"]
 
 
+@pytest.mark.slow
 def test_the_contestant_compiles_cold_beside_a_full_store(filled: Path, tmp_path: Path) -> None:
     """Its process keeps what it makes in a folder of the run."""
     assert peers.environment(1, str(tmp_path))["TC_CACHE_DIR"] == str(tmp_path)

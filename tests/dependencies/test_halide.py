@@ -106,6 +106,7 @@ assert (o == np.tril(small(131, 131)).sum(1)).all()
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("whose", ["ours", "Halide's"])
 def test_masked_vectors_are_taken_for_aligned(whose: str) -> None:
     """The process dies on AVX-512; `glue` gives schedules aligned copies."""

@@ -93,6 +93,7 @@ print((x == np.arange(64)).all())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="elsewhere clang takes the name generic")
 def test_a_processor_that_pocl_does_not_know_gets_the_name_of_an_older_one() -> None:
     """Of a newer processor its name is "generic", with which no kernel builds; here with the name of any."""

@@ -38,6 +38,7 @@ assert not kernel.CACHE._making
 """
 
 
+@pytest.mark.slow
 @pytest.mark.share(2)
 @pytest.mark.parametrize(("backends", "sizes"), [("cpu,reference", "3,9"), ("halide", "9")])
 def test_the_same_and_different_programs_at_once(backends: str, sizes: str, tmp_path: Path) -> None:

@@ -171,6 +171,7 @@ def test_sizes_as_values_and_means_over_them():
         close(made(x), f(x))
 
 
+@pytest.mark.slow
 def test_empty_batches():
     model = Mlp()
     with torch.no_grad():

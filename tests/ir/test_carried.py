@@ -63,6 +63,7 @@ def test_elements_that_stay_in_memory(name: str) -> None:
     assert "y.carried" not in str(text)
 
 
+@pytest.mark.slow
 def test_rows_are_interleaved() -> None:
     """Rows that wait for themselves are computed four at a time, also where a part has another number."""
     text = source(CARRIED["a sum"])

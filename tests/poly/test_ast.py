@@ -48,6 +48,7 @@ def test_an_expression_survives_isl_and_back(e: Expr, i: int, j: int, n: int) ->
     assert value(back, env) == value(e, env)
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(conditions(NAMES), st.booleans(), SMALL, SMALL, SMALL)
 def test_a_condition_survives_isl_and_back(e: Expr, sense: bool, i: int, j: int, n: int) -> None:

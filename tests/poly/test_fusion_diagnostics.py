@@ -90,6 +90,7 @@ def test_a_predicate_and_a_policy_are_named_as_reasons() -> None:
         assert fusion_diagnostics(polyhedra, groups, distances, policy) == (mine,)
 
 
+@pytest.mark.slow
 def test_policies_of_backends_give_their_reasons() -> None:
     """Each sum alone has enough rows for all blocks; together they have 3 images."""
     sums = (

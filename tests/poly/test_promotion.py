@@ -351,6 +351,7 @@ def test_reasons_against_copies_are_shown() -> None:
     assert inspected(added) == [f"not copied: {x}: no loop of a reduction reads it" for x in "AB"]
 
 
+@pytest.mark.slow
 def test_register_arrays_are_shown() -> None:
     """Promoted results, partial results, and those of tiles that are too large, with a notice if options ask
     for these."""

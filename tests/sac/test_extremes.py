@@ -90,6 +90,7 @@ def test_long_vectors_and_many_partitions() -> None:
     np.testing.assert_array_equal(sac(f"{{ {parts} iv -> 0 | iv < [70] }}"), [*range(60), *[0] * 10])
 
 
+@pytest.mark.slow
 def test_long_sources() -> None:
     with pytest.raises(tc.ParseError) as deep:
         sac("a + " * 200_000 + "a", 1)

@@ -55,6 +55,7 @@ def arguments(case: Case, dtype: str) -> list[Any]:
     return args
 
 
+@pytest.mark.slow
 def test_tc_to_sac() -> None:
     """The programs of the seeds: most have a counterpart."""
     translated, refused = 0, []

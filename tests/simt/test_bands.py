@@ -41,6 +41,7 @@ def source(name: str, text: str = FLOAT) -> str:
     return text.format(CONDITIONS[name])
 
 
+@pytest.mark.slow
 @pytest.mark.share(9)
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_banded_products_keep_results_in_registers(name: str) -> None:

@@ -80,6 +80,7 @@ def test_options_give_kernels_without_findings(name: str, options: dict[str, Any
         np.testing.assert_allclose(got, want, rtol=1e-5)
 
 
+@pytest.mark.slow
 def test_large_shared_memory_is_requested_at_launch() -> None:
     """Its arrays are parts of one dynamic array, whose size the launch gives."""
     source = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"

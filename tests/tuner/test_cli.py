@@ -80,6 +80,7 @@ def test_candidates_and_the_winner_are_printed(files: Any, tmp_path: Path) -> No
         assert Path(name).read_bytes().startswith(b"\x89PNG") and Path(name).stat().st_size > 4000
 
 
+@pytest.mark.slow
 def test_a_suite_and_json(files: Any) -> None:
     Path("suite").mkdir()
     Path("suite/a.tc").write_text("# sizes: N=8\n" + ADD)

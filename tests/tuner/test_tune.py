@@ -70,6 +70,7 @@ def test_options_that_all_candidates_have() -> None:
     assert not {"pack", "parallel", "isa"} & set(tuned.genes)
 
 
+@pytest.mark.slow
 def test_in_out_results_and_scalars_and_several_results() -> None:
     source = "def f(float a, float(N) x) -> (y) { y(i) = a * x(i) + y(i) }"
     y = np.full(40, 2, F)
@@ -81,6 +82,7 @@ def test_in_out_results_and_scalars_and_several_results() -> None:
     assert not tc.tune(source, [x], backend="cpu", trials=2, budget=None).failed
 
 
+@pytest.mark.slow
 def test_sizes_instead_of_arrays(faulty: Any) -> None:
     some = tc.tune(ADD, sizes=[{"N": 64}, {"N": 32}], backend="faulty", trials=1, budget=None)
     assert [t.sizes["N"] for t in some] == [64, 32]

@@ -78,6 +78,7 @@ print(json.dumps([[a.tolist() for a in found], "tc.api" in sys.modules]))
 """
 
 
+@pytest.mark.slow
 def test_operators_of_the_library_and_defs_by_name_need_no_compiler_either() -> None:
     def run() -> list[Any]:
         code = OTHERS.format(axpy=AXPY)

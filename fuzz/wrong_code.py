@@ -345,7 +345,7 @@ WRONG_CODE = (
         "values.ValueEmitter.division",
         'return Value(self.pure(f"add {ty} {q}, {negative}"), t, lanes)',
         "return Value(q, t, lanes)",
-        (on("result", "def f(int(N) A) -> (B) { B(i) = A(i) / 4 }", N=9),),
+        (on("result", "def f(int(N) A) -> (B) { B(i) = A(i) / 5 }", N=9),),
     ),
     Miscompilation(
         "unsigned integers are compared as signed ones",

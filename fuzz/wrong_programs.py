@@ -186,7 +186,7 @@ WRONG_PROGRAMS = (
         "rfactor._parts",
         "if not isinstance(extent, IntImm) or extent.value % size:",
         "if False:",
-        (on("equivalence", TOTAL, N=150_001),),
+        (on("death", TOTAL, N=150_001),),
     ),
     Miscompilation(
         "parts of every long reduction start from 0",

@@ -57,9 +57,6 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
 # doubles to between a fifth and a third on two cores of an Emerald Rapids, blocks of 8 to two fifths
 # (docs/experiments/emerald-rapids.md).
 _BLOCK = 16
-# Blocks of a loop from which an update waits for twice as many iterations: each block reads and writes the
-# whole tensor.
-_LONG = 8
 
 
 def delay(machine: Machine) -> Callable[[Program, Update], int]:
@@ -73,9 +70,7 @@ def delay(machine: Machine) -> Callable[[Program, Update], int]:
         buffer = program.buffer(program.func_buffers[update.stage.func])
         if update.stage.domain.conditions or not _is_sized(buffer):
             return 0
-        if bytes_of(buffer, {}) <= machine.l2 // 4:
-            return 0
-        return 2 * _BLOCK if update.trips >= _LONG * _BLOCK else _BLOCK
+        return _BLOCK if bytes_of(buffer, {}) > machine.l2 // 4 else 0
 
     return block
 

@@ -122,7 +122,7 @@ def _most(trips: Expr) -> int | None:
     """The constant that limits the iterations of a loop over a block; None if there is none, or it is
     large."""
     bounds = (trips.a, trips.b) if isinstance(trips, Min) else (trips,)
-    known = [n for e in bounds if (n := constant(e)) is not None]
+    known = [int(n) for e in bounds if (n := constant(e)) is not None]
     return min(known) if known and 1 < min(known) <= _MOST_COLUMNS else None
 
 

@@ -279,7 +279,9 @@ def _is_plain(c: Call, s: Stage) -> bool:
         linear_terms(a)[0].get(Variable(n)) == 1 for a, own in zip(c.args, found, strict=True) for n in own
     )
     return (
-        linear and max(map(len, found), default=0) <= 1 and sum(map(len, found)) == len(set().union(*found))
+        linear
+        and max(map(len, found), default=0) <= 1
+        and sum(map(len, found)) == len(set[str]().union(*found))
     )
 
 

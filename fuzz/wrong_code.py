@@ -328,7 +328,7 @@ WRONG_CODE = (
     Miscompilation(
         "max= drops a NaN",
         "values.ValueEmitter.extremum",
-        'return Value(self.pure(f"select {ct} {nan}, {ty} {a.text}, {ty} {best}"), t, lanes)',
+        'return Value(self.pure(f"select {ct} {nan}, {ty} {b.text}, {ty} {best}"), t, lanes)',
         "return Value(best, t, lanes)",
         (
             on(

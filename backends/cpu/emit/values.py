@@ -167,15 +167,16 @@ class ValueEmitter(InstructionEmitter):
         if t.is_bool:
             return Value(self.pure(f"{'and' if least else 'or'} {ty} {a.text}, {b.text}"), t, lanes)
         if t.is_float:
-            # A NaN wins.  With an unordered comparison the first operand is kept if it is the NaN, and x86's
-            # min and max return the second if that is: three instructions instead of LLVM's six, which also
-            # order -0 and +0, as the language does not ask.
+            # A NaN wins.  x86's min and max return their second operand, here `a`, if one is a NaN, so only
+            # `b` is tested: three instructions instead of LLVM's six, which also order -0 and +0, as the
+            # language does not ask.  `a` is the old value of an update.  If it were chosen last, LLVM would
+            # store to the same place under a mask, which AMD runs in microcode.
             order = "olt" if least else "ogt"
-            c = self.pure(f"fcmp {order} {ty} {a.text}, {b.text}")
+            c = self.pure(f"fcmp {order} {ty} {b.text}, {a.text}")
             ct = type_text(BOOL, lanes)
-            best = self.pure(f"select {ct} {c}, {ty} {a.text}, {ty} {b.text}")
-            nan = self.pure(f"fcmp uno {ty} {a.text}, {a.text}")
-            return Value(self.pure(f"select {ct} {nan}, {ty} {a.text}, {ty} {best}"), t, lanes)
+            best = self.pure(f"select {ct} {c}, {ty} {b.text}, {ty} {a.text}")
+            nan = self.pure(f"fcmp uno {ty} {b.text}, {b.text}")
+            return Value(self.pure(f"select {ct} {nan}, {ty} {b.text}, {ty} {best}"), t, lanes)
         if not lanes:
             c = self.compare(("", "slt", "ult") if least else ("", "sgt", "ugt"), a, b)
             return self.select(c, a, b)

@@ -41,14 +41,20 @@ from tc.ir.expr import (
     substitute,
     variables,
 )
-from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Program, Range, Stage, fresh
+from tc.ir.program import Domain, IterVar, Loop, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.context import GaveUp, given_up_after, isl_context
 from tc.poly.dependences import conflicts
 from tc.poly.iteration_blocks import order, ranged
 from tc.poly.scop import Domains, Scop, build
 from tc.transforms.program.segments import in_domains
-from tc.transforms.program.stages import in_place_of, names_of, range_between, stage_at
+from tc.transforms.program.stages import (
+    in_place_of,
+    names_of,
+    range_between,
+    stage_at,
+    with_temporary,
+)
 
 _OPERATIONS = 2_000_000  # operations of isl for one loop; a loop that needs more stays as it is
 _MOST_COLUMNS = 64  # of a panel
@@ -357,12 +363,7 @@ def _copied(
     outside = [replace(stage_at(s, counter), loops=(*first.loops[:-1], behind)) for s in found.outside]
     there, back = _moves(program, first, panel, copy)
     box = (Range(ZERO, IntImm(panel.columns)), buffer.box[-2])
-    where = next(i for i, f in enumerate(program.funcs) if f.name == first.func)
-    program = replace(
-        program,
-        buffers=(*program.buffers, Buffer(name, buffer.dtype, box, "temporary")),
-        funcs=(*program.funcs[:where], Func(name, name, buffer.dtype, box, None), *program.funcs[where:]),
-    )
+    program = with_temporary(program, name, buffer.dtype, box, first.func)
     return in_place_of(program, stages, [there, *map(copy.used, found.inside), back, *outside])
 
 
@@ -377,9 +378,8 @@ def _moves(program: Program, first: Stage, panel: Panel, copy: _Copy) -> tuple[S
     fixed = _places(first)[:-2]
     i, t, j = (Variable(v.name) for v in (row, number, column))
     source = Call(copy.func, (*fixed, i, Add(panel.start, t)), buffer.dtype, "func")
-    plain = replace(
-        first, op=None, text=f"the columns of {panel.buffer} that a block works on", loops=first.loops[:-1]
-    )
+    text = f"the columns of {panel.buffer} that a block works on"
+    plain = replace(first, op=None, init=False, text=text, loops=first.loops[:-1])
     there = replace(
         plain,
         name=fresh(f"{first.name}_panel", numbers),

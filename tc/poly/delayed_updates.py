@@ -40,7 +40,7 @@ from tc.ir.expr import (
     rebuild,
     variables,
 )
-from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Program, Range, Stage, fresh
+from tc.ir.program import Domain, IterVar, Loop, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.dependences import conflicts
 from tc.poly.iteration_blocks import (
@@ -59,6 +59,7 @@ from tc.transforms.program.stages import (
     iterations_of_block,
     names_of,
     stage_at,
+    with_temporary,
 )
 
 if TYPE_CHECKING:
@@ -238,7 +239,6 @@ def _apart(
         return program, [], late
     made: dict[Call, Call] = {}
     axes = {v.name: v for v in late.domain.vars}
-    where = next(i for i, f in enumerate(program.funcs) if f.name == late.func)
     for c in dict.fromkeys(own):
         box = program.func(c.name).box
         tensors = {f.name for f in program.funcs} | {b.name for b in program.buffers}
@@ -256,11 +256,7 @@ def _apart(
         made[c] = Call(name, subscripts, c.dtype, "func")
         domain = Domain(tuple(replace(v, kind="pure") for _, _, v in moving))
         copies.append(replace(late, name=number, func=name, args=subscripts, op=None, value=c, domain=domain))
-        program = replace(
-            program,
-            buffers=(*program.buffers, Buffer(name, c.dtype, ranges, "temporary")),
-            funcs=(*program.funcs[:where], Func(name, name, c.dtype, ranges, None), *program.funcs[where:]),
-        )
+        program = with_temporary(program, name, c.dtype, ranges, late.func)
 
     def read(e: Expr) -> Expr:
         return made[e] if isinstance(e, Call) and e in made else rebuild(e, read)

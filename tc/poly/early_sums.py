@@ -42,7 +42,7 @@ from tc.ir.expr import (
     variables,
 )
 from tc.ir.lower import neutral
-from tc.ir.program import Buffer, Domain, Func, IterVar, Loop, Program, Range, Stage, fresh
+from tc.ir.program import Domain, IterVar, Loop, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
 from tc.poly.dependences import conflicts
 from tc.poly.iteration_blocks import (
@@ -56,7 +56,14 @@ from tc.poly.iteration_blocks import (
     sized,
 )
 from tc.poly.scop import Domains, Scop, Statement
-from tc.transforms.program.stages import in_place_of, iterations_of_block, names_of, range_between, stage_at
+from tc.transforms.program.stages import (
+    in_place_of,
+    iterations_of_block,
+    names_of,
+    range_between,
+    stage_at,
+    with_temporary,
+)
 
 if TYPE_CHECKING:
     import islpy as isl
@@ -229,8 +236,8 @@ def _blocked(
         pure = tuple(v for v in s.domain.vars if v.kind == "pure")
         of_block = {v.name: _of_block(v, loop, start, size) for v in pure}
         box = (range_between(*_whole(v, loop)) for v in pure)
-        program = _with_tensor(program, s, tensor, (Range(IntImm(0), IntImm(size)), *box))
-        dtype = program.func(tensor).dtype
+        dtype = program.func(s.func).dtype
+        program = with_temporary(program, tensor, dtype, (Range(IntImm(0), IntImm(size)), *box), s.func)
         places = tuple(Variable(v.name) for v in pure)
         low, end = range_at(u.growing, loop, start)
         begun = replace(s, func=tensor, args=(Variable(row.name), *places), loops=outer)
@@ -269,14 +276,3 @@ def _of_block(v: IterVar, loop: Loop, start: Expr, size: int) -> IterVar:
 def _stays(v: IterVar, loop: Loop) -> bool:
     """Whether the end of a range that stays the same is its first point."""
     return Variable(loop.name) not in linear_terms(simplify(v.range.min, exact=True))[0]
-
-
-def _with_tensor(program: Program, s: Stage, name: str, box: tuple[Range, ...]) -> Program:
-    """The program with a temporary for the early part of a sum."""
-    dtype = program.func(s.func).dtype
-    where = next(i for i, f in enumerate(program.funcs) if f.name == s.func)
-    return replace(
-        program,
-        buffers=(*program.buffers, Buffer(name, dtype, box, "temporary")),
-        funcs=(*program.funcs[:where], Func(name, name, dtype, box, None), *program.funcs[where:]),
-    )

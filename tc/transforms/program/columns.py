@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import Add, Call, Expr, IntImm, Let, Sub, Variable, children, rebuild, variables, walk
-from tc.ir.program import Box, Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh
+from tc.ir.program import Box, Domain, IterVar, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
+from tc.transforms.program.stages import with_temporary
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,10 +137,5 @@ def _copied(program: Program, stage_name: str, column: Column) -> tuple[Program,
 
     at = program.stages.index(stage)
     reader = replace(stage, value=visit(stage.value))
-    where = next(i for i, f in enumerate(program.funcs) if f.name == stage.func)
-    return replace(
-        program,
-        buffers=(*program.buffers, Buffer(name, dtype, box, "temporary")),
-        funcs=(*program.funcs[:where], Func(name, name, dtype, box, None), *program.funcs[where:]),
-        stages=(*program.stages[:at], copy, reader, *program.stages[at + 1 :]),
-    ), name
+    stages = (*program.stages[:at], copy, reader, *program.stages[at + 1 :])
+    return replace(with_temporary(program, name, dtype, box, stage.func), stages=stages), name

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from tc.dtypes import DType
 from tc.ir.expr import Add, Expr, IntImm, Min, Mul, Sub, Variable, substitute
-from tc.ir.program import Domain, Loop, Program, Range, Stage
+from tc.ir.program import Box, Buffer, Domain, Func, Loop, Program, Range, Stage
 from tc.ir.simplify import simplify
 
 
@@ -43,6 +44,16 @@ def in_place_of(program: Program, stages: Sequence[Stage], made: Sequence[Stage]
     first = rest.index(stages[0])
     rest[first : first + len(stages)] = made
     return replace(program, stages=tuple(rest))
+
+
+def with_temporary(program: Program, name: str, dtype: DType, box: Box, before: str) -> Program:
+    """The program with a temporary, whose only version comes before the Func `before`."""
+    where = next(i for i, f in enumerate(program.funcs) if f.name == before)
+    return replace(
+        program,
+        buffers=(*program.buffers, Buffer(name, dtype, box, "temporary")),
+        funcs=(*program.funcs[:where], Func(name, name, dtype, box, None), *program.funcs[where:]),
+    )
 
 
 def iterations_of_block(loop: Loop, block: str, size: int) -> tuple[Loop, Expr, Mapping[str, Expr]]:

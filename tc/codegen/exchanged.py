@@ -7,10 +7,8 @@ to such an array may have it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from tc.ir.expr import Expr, Load, walk
-from tc.ir.loops import Combine, Compute, For, If, Launch, Stmt, Sync, statements
+from tc.ir.expr import Load, walk
+from tc.ir.loops import Combine, Compute, Launch, Sync, expressions, statements
 
 
 def exchanged(launch: Launch) -> frozenset[str]:
@@ -19,18 +17,6 @@ def exchanged(launch: Launch) -> frozenset[str]:
     if not any(isinstance(s, Sync | Combine) for s in body):
         return frozenset()
     computed = [s for s in body if isinstance(s, Compute)]
-    read = {e.buffer for s in body for x in _expressions(s) for e in walk(x) if isinstance(e, Load)}
+    read = {e.buffer for s in body for x in expressions(s) for e in walk(x) if isinstance(e, Load)}
     read |= {s.buffer for s in computed if s.op is not None}
     return frozenset(s.buffer for s in computed if s.buffer in read)
-
-
-def _expressions(s: Stmt) -> Iterator[Expr]:
-    match s:
-        case Compute():
-            yield from (s.value, *s.subscripts)
-        case If():
-            yield s.condition
-        case For():
-            yield from (s.lower, s.upper)
-        case _:
-            pass

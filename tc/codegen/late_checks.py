@@ -26,7 +26,20 @@ from tc.ir.expr import (
     variables,
     walk,
 )
-from tc.ir.loops import Block, Combine, Compute, For, If, Launch, LoopKind, Prefetch, Promote, Stmt, Sync
+from tc.ir.loops import (
+    Block,
+    Combine,
+    Compute,
+    For,
+    If,
+    Launch,
+    LoopKind,
+    Prefetch,
+    Promote,
+    Stmt,
+    Sync,
+    expressions,
+)
 from tc.ir.loops import statements as statements_of
 
 
@@ -116,7 +129,7 @@ def _is_constant_in(var: str, body: Stmt, registers: frozenset[str]) -> bool:
             and var in variables(c.lower) | variables(c.upper)
         ):
             return True
-        for e in _expressions(c):
+        for e in expressions(c):
             for x in walk(inline_lets(e)):
                 if (
                     isinstance(x, Load)
@@ -132,7 +145,7 @@ def _is_repeatable(s: Stmt) -> bool:
     depend on, and they depend on no arithmetic that a compiler may round differently in another place."""
     written = {c.buffer for c in statements_of(s) if isinstance(c, Compute)}
     for c in filter(has_checks, statements_of(s)):
-        for e in _expressions(c):
+        for e in expressions(c):
             for x in walk(e):
                 if isinstance(x, Let) and x.name not in variables(x.body) and _checked(x.value):
                     return False  # a check alone, which inlining loses
@@ -148,26 +161,14 @@ def _is_repeatable(s: Stmt) -> bool:
 def _deciding(s: Stmt) -> Iterator[Expr]:
     """The expressions that decide which checks a statement makes, and whether they fail."""
     if not isinstance(s, Compute):
-        yield from _expressions(s)
+        yield from expressions(s)
         return
-    for v in _expressions(s):
+    for v in expressions(s):
         for e in walk(inline_lets(v)):
             if isinstance(e, Load):
                 yield from (e.subscripts[d] for d in e.checked)
             elif isinstance(e, IfThenElse) and any(map(_checked, (e.then_value, e.else_value))):
                 yield e.condition
-
-
-def _expressions(s: Stmt) -> Iterator[Expr]:
-    match s:
-        case Compute():
-            yield from (s.value, *s.subscripts)
-        case If():
-            yield s.condition
-        case For():
-            yield from (s.lower, s.upper)
-        case _:
-            pass
 
 
 def _parts(s: Stmt) -> tuple[Stmt, ...]:
@@ -187,4 +188,4 @@ def _checked(e: Expr) -> bool:
 
 
 def _number_of_checks(s: Compute) -> int:
-    return sum(len(x.checked) for e in _expressions(s) for x in walk(e) if isinstance(x, Load))
+    return sum(len(x.checked) for e in expressions(s) for x in walk(e) if isinstance(x, Load))

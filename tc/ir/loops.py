@@ -259,6 +259,19 @@ def statements(s: Stmt) -> Iterator[Stmt]:
             pass
 
 
+def expressions(s: Stmt) -> Iterator[Expr]:
+    """The values, subscripts, conditions and bounds of a statement, without those of its parts."""
+    match s:
+        case Compute():
+            yield from (s.value, *s.subscripts)
+        case If():
+            yield s.condition
+        case For():
+            yield from (s.lower, s.upper)
+        case _:
+            pass
+
+
 def flattened(s: Stmt) -> Iterator[Stmt]:
     """The parts of a statement, with blocks flattened."""
     if isinstance(s, Block):

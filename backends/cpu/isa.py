@@ -37,6 +37,11 @@ class Isa:
         """Whether sums of two products of 16-bit integers are instructions; they are where `dots` are."""
         return self.x86
 
+    @property
+    def blends_in_memory(self) -> bool:
+        """Whether LLVM makes `vmaskmov` of a store of a choice between a value and what the place holds."""
+        return self.x86 and self.vector_bytes == 32
+
     def lanes(self, itemsize: int) -> int:
         """Elements of `itemsize` bytes in a vector register."""
         return self.vector_bytes // itemsize

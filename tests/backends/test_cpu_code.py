@@ -209,6 +209,22 @@ def test_an_index_in_a_register_is_checked_once() -> None:
     check(Case("rows of a table", source, limits={"X": "V"}), {"V": 5, "K": 9, "N": 7, "M": 6}, 0, options)
 
 
+@pytest.mark.skipif("avx2" not in isas(), reason="this processor has no AVX2")
+@pytest.mark.parametrize("kind", ["float", "double"])
+@pytest.mark.parametrize("update", ["D(i) > c(k) ? D(i) - c(k) : D(i)", "min(D(i), c(k))", "max(c(k), D(i))"])
+def test_a_choice_in_place_is_stored_without_a_mask(update: str, kind: str) -> None:
+    """AMD runs masked stores of AVX in microcode."""
+    source = f"""def f({kind}(N) c, {kind}(N) x) -> (D) {{
+      D(i) = x(i)
+      for k in 0:N {{ D(i) = {update} }}
+    }}"""
+    kernel = compiled(source, isa="avx2", parallel=False)
+    text = kernel.inspect("asm", N=256)
+    assert re.search(r"vblendv|vmin|vmax", text)
+    assert "vmaskmov" not in text
+    check(Case("choice in place", source), {"N": 21}, 0, {"isa": "avx2"})
+
+
 @needs_avx512
 def test_the_main_loop_of_a_softmax() -> None:
     """A row is four vectors: maxima, exponentials, sums and quotients in registers, one row an iteration."""

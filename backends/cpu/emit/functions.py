@@ -19,6 +19,7 @@ from tc.ir.simplify import simplify
 from ..isa import Isa
 from .dot_code import DotEmitter
 from .instructions import Function
+from .statement_shapes import updated_in
 from .values import Value
 
 _FLUSH = 0x8040  # of MXCSR: results to zero, operands to zero
@@ -31,6 +32,8 @@ class FunctionEmitter(DotEmitter):
     def __init__(self, nest: LoopNest, isa: Isa, fast_math: bool) -> None:
         super().__init__(isa, fast_math, {a.name: a for a in nest.arrays})
         self.nest = nest
+        if isa.blends_in_memory:
+            self.updated = updated_in(nest.body)
         self.functions: list[str] = []
         self.bases: dict[str, str] = {}
         self.chunk: str | None = None  # the variable of the parallel loop whose iteration this function runs

@@ -34,6 +34,7 @@ class MemoryEmitter(ShuffleEmitter):
         self.strides = {name: strides(a) for name, a in self.arrays.items()}
         self.mask: Value | None = None
         self.lanes = 0  # of the enclosing vector loop, 0 outside of one
+        self.updated: frozenset[str] = frozenset()  # arrays that must not be blended in memory
         self.versions: dict[str, int] = {}
         self.loaded: list[dict[Element, tuple[Value, Value | None]]] = [{}]
         self.reload_elements: frozenset[Element] = frozenset()  # elements that are loaded once more, ...
@@ -329,6 +330,10 @@ class MemoryEmitter(ShuffleEmitter):
         text, st = v.text, f"<{lanes} x {storage_type(t)}>"
         if t == BOOL:
             text = self.pure(f"zext <{lanes} x i1> {text} to {st}")
+        if array.name in self.updated:
+            # LLVM makes a masked store of a choice between a value and what the place holds, which AMD runs
+            # in microcode: 15 to 20 cycles for a vector.  It does not look behind `freeze`.
+            text = self.pure(f"freeze {st} {text}")
         p = self.pointer(array, address.uniform)
         active = lanes if self.mask is None else self.mask.active
         if lane == 1 and active is not None:

@@ -15,6 +15,7 @@ from tc.ir.loops import (
     LoopNest,
     Promote,
     Stmt,
+    expressions,
     statements,
 )
 
@@ -97,6 +98,18 @@ def reads_buffer(e: Expr, buffer: str) -> bool:
 def loop_label(s: For) -> str:
     """The label of a loop, which names its statements; `spills` reads it in assembly."""
     return "-".join(["loop", *dict.fromkeys(c.stage for c in statements(s) if isinstance(c, Compute)), ""])
+
+
+def updated_in(body: Stmt) -> frozenset[str]:
+    """The arrays whose elements a nest both reads and writes."""
+    read, written = set[str](), set[str]()
+    for s in statements(body):
+        read |= {x.buffer for e in expressions(s) for x in walk(e) if isinstance(x, Load)}
+        if isinstance(s, Compute):
+            written.add(s.buffer)
+            if s.op is not None:
+                read.add(s.buffer)
+    return frozenset(read & written)
 
 
 def written_by(s: Stmt) -> frozenset[str]:

@@ -491,6 +491,37 @@ WRONG_LOOPS = (
         ),
     ),
     Miscompilation(
+        "of loops over the same rows the last one runs first",
+        "inward._fused",
+        "(*flattened(last.body), *flattened(body))",
+        "(*flattened(body), *flattened(last.body))",
+        (
+            on(
+                "equivalence",
+                "def f(complex64(B,N) x, complex64(S,H) w) -> (a) { a(b,i) = x(b,i) for s in 0:S { u(b,i) = a(b,i) + a(b,i+H) where i in 0:H v(b,i) = (a(b,i) - a(b,i+H)) * w(s,i) a(b,i) = i % 2 == 0 ? u(b,i/2) : v(b,i/2) where i in 0:N } }",
+                B=8,
+                N=64,
+                S=3,
+                H=32,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "the remainder of the last thread is left out",
+        "inward._one_iteration_apart",
+        "x.then if x is s else x for x in parts",
+        "x for x in parts if x is not s",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = max(y(n,d-1), x(n,d)) } }",
+                {"vector": 0},
+                N=2600,
+                D=20,
+            ),
+        ),
+    ),
+    Miscompilation(
         "a row overwrites what the row above it has yet to read",
         "skewed_rows._skew",
         "if rows < 0:",

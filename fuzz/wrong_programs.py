@@ -518,7 +518,7 @@ WRONG_PROGRAMS = (
     ),
     Miscompilation(
         "a row of prefixes without their own value has it",
-        "column_prefixes._loop",
+        "prefix_loops._loop",
         "exclusive = p.offset != 0",
         "exclusive = False",
         (
@@ -531,8 +531,23 @@ WRONG_PROGRAMS = (
         ),
     ),
     Miscompilation(
+        "many rows of prefixes begin with their second value",
+        "prefix_loops._loop",
+        'stages.append(made("", first, op, value(first), True, ()))',
+        'stages.append(made("", first, op, value(simplify(Add(first, step), exact=True)), True, ()))',
+        (
+            on(
+                "equivalence",
+                "def f(float(M,N) x) -> (y) { y(m,d) +=! x(m,k) where k <= d, d in 0:N, k in 0:N }",
+                {"machine": {"cores": 2}},
+                N=9,
+                M=64,
+            ),
+        ),
+    ),
+    Miscompilation(
         "suffixes down columns begin in the first row",
-        "column_prefixes._loop",
+        "prefix_loops._loop",
         "Sub(d.range.end, ONE) if p.suffix else d.range.min",
         "d.range.min",
         (

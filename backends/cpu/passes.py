@@ -16,13 +16,13 @@ from tc.pipeline.pass_manager import Pass, PassList, Search
 from tc.pipeline.polyhedra import require_specialized, scop_pass
 from tc.pipeline.polyhedra import show as show_polyhedra
 from tc.pipeline.program import (
-    column_prefixes_pass,
     contract_pass,
     delay_pass,
     early_sums_pass,
     independent_pass,
     panel_pass,
     planes_pass,
+    prefix_loops_pass,
     prefix_places_pass,
     program_passes,
     same_program,
@@ -327,7 +327,7 @@ PASSES = PassList[CpuState](
     (
         independent_pass(CpuState),
         prefix_places_pass(CpuState),
-        column_prefixes_pass(CpuState),
+        prefix_loops_pass(CpuState),
         planes_pass(CpuState),
         contract_pass(CpuState),
         early_sums_pass(CpuState),

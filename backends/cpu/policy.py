@@ -19,10 +19,10 @@ from tc.poly.early_sums import Sum
 from tc.poly.fusion.fusion import Counts, FusionPolicy, Group, Proposal
 from tc.poly.scop import Access, Scop
 from tc.poly.time_tiles import Choice, RowStage, Skewed, TimeTile, Worth, moves
-from tc.transforms.program.column_prefixes import Columns
 from tc.transforms.program.columns import Column
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
+from tc.transforms.program.prefix_loops import Columns
 from tc.transforms.program.rfactor import around_rows, is_of_columns, is_product, reads_of, split_reductions
 
 from .cost.balance import balanced
@@ -244,10 +244,21 @@ def independent(machine: Machine) -> Callable[[int | None], bool]:
 
 
 def prefix_rows(machine: Machine) -> Callable[[Columns], bool]:
-    """Whether a prefix reduction goes from row to row (`tc.transforms.program.column_prefixes`): where a row
-    fills a vector."""
-    return lambda found: found.width >= machine.isa.vector_bytes
+    """Whether a prefix reduction goes from row to row (`tc.transforms.program.prefix_loops`): where a row
+    fills a vector, or where so many prefixes lie side by side that single numbers are as fast as vectors,
+    which take several steps for the prefixes of their lanes."""
 
+    def worth(found: Columns) -> bool:
+        if found.width >= machine.isa.vector_bytes:
+            return True
+        cheap = not found.reduces and instruction_count(found.value, 1) <= _CHEAP_PREFIX
+        return found.alone and cheap and found.count >= _PREFIXES * machine.cores
+
+    return worth
+
+
+_PREFIXES = 16  # for each core: those of two groups of rows that a core computes together
+_CHEAP_PREFIX = 2.0  # instructions of a value that cost no more in scalars than its load does
 
 # ---- long reductions
 

@@ -10,7 +10,7 @@ from tc.poly import tile_plan
 from tc.poly.context import isl_context
 from tc.poly.fusion import fusion
 from tc.poly.tile_plan import Nest, Region
-from tc.transforms.program.column_prefixes import into_loops
+from tc.transforms.program.prefix_loops import into_loops
 
 from . import policy
 from .passes import prepared

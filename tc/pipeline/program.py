@@ -2,7 +2,7 @@
 
     independent      sequential loops whose iterations are independent become dimensions
     prefix_places    arg-reductions over prefixes become prefix reductions
-    column_prefixes  prefix reductions down columns become sequential loops
+    prefix_loops     prefix reductions down columns or along many rows become sequential loops
     planes       complex temporaries are stored with a row of real and a row of imaginary parts
     contract     temporaries lose dimensions that only tell the iterations of a sequential loop apart
     early_sums   terms of sums that are known before a block of iterations are summed together, before it
@@ -22,7 +22,7 @@
     collapse     neighbouring dimensions that every statement uses together become one
     interchange  the loops of a reduction get the order in which its operands lie in memory
 
-The order matters.  `independent`, `prefix_places`, `column_prefixes`, `planes`, `contract`, `early_sums`,
+The order matters.  `independent`, `prefix_places`, `prefix_loops`, `planes`, `contract`, `early_sums`,
 `delay`, `panel` and `time_tiles` see a program with its sequential loops, the other passes see each
 straight-line part of it.  `restrict` is the first of these: it turns guarded operands into plain ones, which
 `inline` and `materialize` then judge.  `inline` precedes `materialize`, which may store again what several
@@ -52,7 +52,6 @@ from tc.pipeline.pass_manager import Pass
 from tc.poly import column_panels, conditions, delayed_updates, early_sums, independent_loops, time_tiles
 from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
-    column_prefixes,
     columns,
     contract,
     divisors,
@@ -63,6 +62,7 @@ from tc.transforms.program import (
     phases,
     planes,
     prefix_factors,
+    prefix_loops,
     prefix_places,
     prefixes,
     zero_points,
@@ -89,7 +89,7 @@ class ProgramPolicy:
     recompute: Callable[[Program, inline.Inlined], bool] | None
     store: Callable[[Program, materialize.Operand], bool] | None
     prefix: Callable[[DType], int] | None = None
-    prefix_rows: Callable[[column_prefixes.Columns], bool] | None = None
+    prefix_rows: Callable[[prefix_loops.Columns], bool] | None = None
     phases: bool = False
     column: Callable[[columns.Column], bool] | None = None
     collapse: bool = True
@@ -202,10 +202,10 @@ def _prefix_places(state: P) -> P:
     return replace(state, program=program, places=names)
 
 
-def _column_prefixes(state: P) -> P:
+def _prefix_loops(state: P) -> P:
     if state.policy.prefix_rows is None:
         return state
-    found = column_prefixes.into_loops(state.program, state.policy.prefix_rows)
+    found = prefix_loops.into_loops(state.program, state.policy.prefix_rows)
     return replace(state, program=found.program, by_rows=found.names, multiplied=found.multiplied)
 
 
@@ -347,13 +347,13 @@ def prefix_places_pass(kind: type[P]) -> Pass[P]:
     )
 
 
-def column_prefixes_pass(kind: type[P]) -> Pass[P]:
+def prefix_loops_pass(kind: type[P]) -> Pass[P]:
     """The pass after it, over the same program."""
     return _judged(
-        "column_prefixes",
-        "make prefix reductions down columns sequential loops",
-        "tc/transforms/program/column_prefixes.py",
-        _column_prefixes,
+        "prefix_loops",
+        "make prefix reductions down columns or along many rows sequential loops",
+        "tc/transforms/program/prefix_loops.py",
+        _prefix_loops,
     )
 
 

@@ -39,13 +39,19 @@ def loops(source: str, n: int, d: int) -> list[str]:
 
 def inside(source: str, n: int, d: int) -> bool:
     """Whether the sequential loop is inside of the loop over rows."""
+    return any("for n" in x for around in loops_around("for d in", loops(source, n, d)) for x in around)
+
+
+def loops_around(loop: str, lines: list[str]) -> list[list[str]]:
+    """The lines that enclose each line that starts so."""
+    found: list[list[str]] = []
     around: list[str] = []
-    for line in loops(source, n, d):
+    for line in lines:
         depth = (len(line) - len(line.lstrip())) // 2
         around[depth:] = [line.strip()]
-        if line.strip().startswith("for d in") and any("for n" in x for x in around[:depth]):
-            return True
-    return False
+        if line.strip().startswith(loop):
+            found.append(around[:depth])
+    return found
 
 
 @pytest.mark.share(3)
@@ -157,3 +163,45 @@ def test_two_loops_move_into_a_batch_of_tables() -> None:
     rng = np.random.default_rng(0)
     x, y = (rng.integers(0, 3, (40, n)).astype(np.int32) for n in (30, 35))
     np.testing.assert_array_equal(tc.compile(BATCH, "cpu")(x, y), tc.compile(BATCH, "reference")(x, y))
+
+
+STAGES = """def f(complex64(B,N) x, complex64(S,H) w) -> (a) {
+  a(b,i) = x(b,i)
+  for s in 0:S {
+    u(b,i) = a(b,i) + a(b,i+H) where i in 0:H
+    v(b,i) = (a(b,i) - a(b,i+H)) * w(s,i)
+    a(b,i) = i % 2 == 0 ? u(b,i/2) : v(b,i/2) where i in 0:N
+  }
+}"""
+
+
+@pytest.mark.parametrize("rows", [3, 256])
+def test_loops_over_the_same_rows_become_one(rows: int) -> None:
+    """A row goes through all stages while it is in the first cache."""
+    lines = str(tc.compile(STAGES, "cpu").inspect("inward", B=rows, N=1024, S=10, H=512)).splitlines()
+    (around,) = loops_around("for s in", lines)
+    assert any(x.startswith("for b") for x in around)
+    u = next(i for i, x in enumerate(lines) if "S1: u" in x)
+    assert not any("for b" in x for x in lines[u:])
+    rng = np.random.default_rng(0)
+    x, w = (rng.integers(-4, 5, (2, *n)).astype(np.float32) for n in ((rows, 64), (4, 32)))
+    arrays = x[0] + 1j * x[1], w[0] + 1j * w[1]
+    np.testing.assert_array_equal(
+        tc.compile(STAGES, "cpu")(*arrays), tc.compile(STAGES, "reference")(*arrays)
+    )
+
+
+def test_the_last_of_several_threads_has_a_remainder() -> None:
+    """Behind its tiles; all rows still have the loop inside."""
+    source = """def f(float(N,D) x) -> (y) {
+      y(n,0) = x(n,0)
+      for d in 1:D { y(n,d) = max(y(n,d-1), x(n,d)) }
+    }"""
+    kernel = tc.compile(source, "cpu", options={"machine": (("cores", 2),), "vector": 0})
+    lines = str(kernel.inspect("inward", N=5000, D=200)).splitlines()
+    found = loops_around("for d in", lines)
+    assert len(found) == 3  # tiles and remainder of the last thread, tiles of the others
+    assert all(around[-1].startswith("for n") for around in found)
+    assert sum("if n_" in x for x in found[0]) == 1
+    x = np.random.default_rng(0).integers(-99, 99, (5000, 200)).astype(np.float32)
+    np.testing.assert_array_equal(kernel(x), np.maximum.accumulate(x, axis=1))

@@ -9,15 +9,17 @@ In `for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) }` no row reads an element that an
 accesses each row contiguously, and each thread runs the whole sequential loop on rows of its own, instead of
 a single iteration of it.  The interchange is legal where each tensor that the loop writes has a dimension in
 which each iteration over `n` has a range of its own, the same for all of its reads and writes.  Parts of the
-loop that touch different ranges, such as tiles and a remainder, become separate loops.
+loop that touch different ranges, such as tiles and a remainder, become separate loops; loops over the same
+rows become one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from tc.ir.expr import (
+    EQ,
     Add,
     Expr,
     IntImm,
@@ -32,6 +34,7 @@ from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt, flattened, stat
 from tc.ir.simplify import linear_terms
 from tc.transforms.loops.interleaved_rows import interleaved, rows_together
 from tc.transforms.loops.serial_rows import in_rows, rows_pay
+from tc.transforms.loops.substituted import substituted
 from tc.transforms.loops.unswitch import Interval, values, within
 
 _CHUNKS = 16  # iterations of the parallel loop
@@ -129,16 +132,57 @@ def _moved(
     written = {x.buffer for x in all_of_it if isinstance(x, Compute)}
     if not written <= ranks.keys():
         return None
+    rest = tuple(p for p in parts if not _may_be_outside(p, loop))
+    parts = tuple(p for p in parts if _may_be_outside(p, loop))
+    # No loop of the rest can be outside; the sequential loop stays around it, on elements of its own.
+    tail = (Block(rest),) if rest else ()
+    if not parts:
+        return None
+    loops = parts
+    for fused in (False, True):
+        parts = (*(_fused(loops) if fused else loops), *tail)
+        along_rows = _are_apart(parts, ranges, ranks, written, around)
+        if along_rows is not None:
+            break
+    else:
+        return None
+    parallel = all(isinstance(p, For) and p.kind is LoopKind.PARALLEL for p in parts)
+    if not along_rows and not parallel:
+        return None
+    moved = tuple(_inside(p, loop, outside, ranks, whole, around) for p in parts)
+    return moved[0] if len(moved) == 1 else Block(moved)
+
+
+def _fused(parts: Sequence[Stmt]) -> tuple[Stmt, ...]:
+    """The loops, those next to each other that have the same iterations as one."""
+    out = list[Stmt]()
+    for p in parts:
+        last = out[-1] if out else None
+        if (
+            isinstance(p, For)
+            and isinstance(last, For)
+            and replace(p, var=last.var, body=last.body) == last
+            and not any(isinstance(x, For) and x.var == last.var for x in statements(p.body))
+        ):
+            body = substituted(p.body, {p.var: Variable(last.var)})
+            out[-1] = replace(last, body=Block((*flattened(last.body), *flattened(body))))
+        else:
+            out.append(p)
+    return tuple(out)
+
+
+def _are_apart(
+    parts: Sequence[Stmt],
+    ranges: Mapping[str, Interval],
+    ranks: Mapping[str, int],
+    written: Set[str],
+    around: frozenset[str],
+) -> bool | None:
+    """Whether the parts are loops over rows or more, none of which is along the last dimension of a tensor;
+    None where two parts, or two iterations of one, access the same elements of what is written."""
     taken: dict[str, list[Interval]] = {}
     places: dict[str, _Place] = {}
     dimensions: dict[str, int] = {}
-    along_rows = True
-    rest = tuple(p for p in parts if not _may_be_outside(p, loop))
-    parts = tuple(p for p in parts if _may_be_outside(p, loop))
-    if (
-        rest
-    ):  # no loop of these can be outside; the sequential loop stays around them, on elements of their own
-        parts = (*parts, Block(rest))
     for part in parts:
         accesses = [a for a in _accesses(part, ranges) if a.buffer in written]
         if any(isinstance(e, Load) for a in accesses for x in a.subscripts for e in walk(x)):
@@ -154,14 +198,7 @@ def _moved(
             if any(interval[0] <= b[1] and b[0] <= interval[1] for b in taken.get(buffer, ())):
                 return None
             taken.setdefault(buffer, []).append(interval)
-            along_rows = along_rows and dimensions[buffer] != ranks[buffer] - 1
-    if not taken or all(isinstance(p, Block) for p in parts):
-        return None
-    parallel = all(isinstance(p, For) and p.kind is LoopKind.PARALLEL for p in parts)
-    if not along_rows and not parallel:
-        return None
-    moved = tuple(_inside(p, loop, outside, ranks, whole, around) for p in parts)
-    return moved[0] if len(moved) == 1 else Block(moved)
+    return all(d != ranks[b] - 1 for b, d in dimensions.items()) if taken else None
 
 
 def _checked(s: Compute) -> bool:
@@ -270,11 +307,21 @@ def _inside(
     """A part with the sequential loop inside; in parallel where there is enough work."""
     if not isinstance(part, For):
         return replace(loop, body=part)
-    inner = replace(loop, body=part.body)
-    further: Stmt | None = None
-    if isinstance(part.body, For) and part.body.kind is LoopKind.SERIAL:
-        further = _moved(inner, within(outside, part), ranks, whole, around | {part.var})
-    body = replace(part, body=inner if further is None else further)
+    inside = within(outside, part)
+
+    def moved(rows: Stmt) -> Stmt:
+        inner = replace(loop, body=rows)
+        further: Stmt | None = None
+        if any(isinstance(x, For) and x.kind is LoopKind.SERIAL for x in flattened(rows)):
+            further = _moved(inner, inside, ranks, whole, around | {part.var})
+        return inner if further is None else further
+
+    found = _one_iteration_apart(part)
+    if found is None:
+        body = replace(part, body=moved(part.body))
+    else:
+        condition, one, others = found
+        body = replace(part, body=If(condition, moved(one), moved(others)))
     ranges = within(outside, loop)
     if part.kind is LoopKind.PARALLEL or not whole:
         return body
@@ -293,6 +340,22 @@ def _inside(
     first = Add(part.lower, Mul(IntImm(chunk), Variable(name)))
     rows = replace(body, lower=first, upper=Min(Add(first, IntImm(chunk)), part.upper))
     return For(name, IntImm(0), IntImm(-(-count // chunk)), 1, LoopKind.PARALLEL, interleaved(rows))
+
+
+def _one_iteration_apart(part: For) -> tuple[Expr, Stmt, Stmt] | None:
+    """The condition that holds in one iteration of a loop, such as that of a remainder behind the tiles of
+    the last one, its body there, and that of the other iterations; None where there is no such condition."""
+    parts = tuple(flattened(part.body))
+    var = Variable(part.var)
+    for s in parts:
+        if isinstance(s, If) and isinstance(s.condition, EQ) and s.condition.a == var:
+            c = s.condition
+            if isinstance(c.b, IntImm):
+                one = Block(tuple(x.then if x is s else x for x in parts))
+                rest = [s.otherwise if x is s else x for x in parts]
+                others = Block(tuple(x for x in rest if x is not None))
+                return c, substituted(one, {part.var: c.b}), others
+    return None
 
 
 def _instances(s: Stmt, ranges: Mapping[str, Interval]) -> int:

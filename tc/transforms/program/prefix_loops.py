@@ -1,17 +1,18 @@
-"""Prefix reductions down columns as sequential loops: `y(d,m) op= e(k,m) where k <= d` goes from row to row.
+"""Prefix reductions as sequential loops: `y(d,m) op= e(k,m) where k <= d` goes from row to row.
 
     y(0,m)  = neutral
     y(0,m) op= e(0,m)
     for d                                   a row from the one before it
       y(d,m) = y(d-1,m) op e(d,m)
 
-Rows that are long enough for vectors need no chunks: each value is read once, and each result written once
-(`tc.transforms.program.prefixes` has the prefixes along rows).  Values that are reductions themselves are
-combined behind a copy of the row before.
+Each value is read once, and each result written once; rows that are long enough fill vectors, and many
+prefixes side by side keep a scalar processor busy (`tc.transforms.program.prefixes` has chunks for the rest).
+Values that are reductions themselves are combined behind a copy of the row before.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -27,10 +28,19 @@ from tc.transforms.program.reductions import neutral_start
 
 @dataclass(frozen=True, slots=True)
 class Columns:
-    """A prefix reduction down columns: `rows` results one below the other, of `width` bytes each."""
+    """A prefix reduction down columns: `rows` results one below the other, of `width` bytes each.
+
+    There are `count` of them, one for each point of the other dimensions; `value` is what an iteration
+    combines, and is a reduction itself if it `reduces`.  It stands `alone` if no other statement could share
+    its loops.
+    """
 
     rows: int
     width: int
+    count: int
+    value: Expr
+    reduces: bool
+    alone: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,15 +112,21 @@ def _columns(program: Program, s: Stage) -> tuple[_Prefix, Columns] | None:
     rows = constant(d.range.extent)
     if Variable(name) not in s.args or rows is None or rows < 2:
         return None
-    at = s.args.index(Variable(name))
-    width = func.dtype.itemsize
     ranges = {Variable(v.name): v.range for v in s.domain.vars}
-    for a in s.args[at + 1 :]:
-        extent = constant(ranges[a].extent) if a in ranges else None
-        if extent is None:
-            return None
-        width *= int(extent)
-    return _Prefix(s, prefix, d, behind), Columns(int(rows), width)
+    extents = [constant(ranges[a].extent) if a in ranges else None for a in s.args]
+    at = s.args.index(Variable(name))
+    sizes = [int(n) for n in extents if n is not None]
+    if len(sizes) < len(extents):
+        return None
+    found = Columns(
+        int(rows),
+        math.prod(sizes[at + 1 :]) * func.dtype.itemsize,
+        math.prod(sizes[:at]) * math.prod(sizes[at + 1 :]),
+        s.value,
+        bool(prefix.inner or prefix.of_values),
+        all(x.func == s.func for x in program.stages),
+    )
+    return _Prefix(s, prefix, d, behind), found
 
 
 def _loop(program: Program, one: _Prefix, names: set[str], loops: set[str]) -> list[Stage]:

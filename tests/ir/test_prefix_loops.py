@@ -1,4 +1,4 @@
-"""Prefix reductions down columns go from row to row, in a sequential loop."""
+"""Prefix reductions as sequential loops: down columns, and along many rows."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tc.errors import Source
 from tc.ir.printer import program_text
 from tc.ir.specialize import specialize
 from tc.pipeline import front as pipeline
-from tc.transforms.program.column_prefixes import into_loops
+from tc.transforms.program.prefix_loops import into_loops
 
 N, M = 9, 40
 RANGES = "d in 0:N, k in 0:N"
@@ -82,6 +82,8 @@ def test_others_stay(statement: str) -> None:
     assert before == after
 
 
+_TWO_CORES = (("cores", 2),)
+
 CASES = {
     "k <= d": BEFORE,
     "k < d": BEFORE - np.eye(N),
@@ -139,3 +141,33 @@ def test_narrow_rows_and_sizes_that_change_stay_in_chunks() -> None:
     x = np.ones((400, 2), np.float32)
     for kernel in (tc.compile(source, "cpu"), tc.compile(source, "cpu", dynamic=True)):
         np.testing.assert_array_equal(kernel(x), np.cumsum(x, axis=0))
+
+
+@pytest.mark.parametrize("rows", [64, 75])
+@pytest.mark.parametrize("op", ["+", "min", "max"])
+def test_many_rows_of_prefixes_are_loops(op: str, rows: int) -> None:
+    """In single numbers, which are as fast as vectors where several rows are computed together."""
+    source = f"def f(float(M,N) x) -> (y) {{ y(m,d) {op}=! x(m,k) where k <= d, {RANGES} }}"
+    x = np.random.default_rng(4).integers(-9, 10, (rows, 37)).astype(np.float32)
+    if op != "+":
+        x[5, 20] = x[rows - 1, 36] = np.nan
+    want = {"+": np.add, "min": np.minimum, "max": np.maximum}[op].accumulate(x, axis=1)
+    kernel = tc.compile(source, "cpu", options={"machine": _TWO_CORES})
+    np.testing.assert_array_equal(kernel(x), want)
+    text = kernel.inspect("loops", M=rows, N=37)
+    assert "for d_row in [0, 36)" in text and "y_sums" not in text
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"y(m,d) +=! exp(x(m,k)) where k <= d, {RANGES}",
+        f"y(m,d) +=! x(m,k) where k <= d, {RANGES} z(m,d) = 2*y(m,d)",
+        f"y(m,d) +=! u(m,k,c) where k <= d, {RANGES}",
+    ],
+    ids=["costly values", "read by another statement", "sums of sums"],
+)
+def test_rows_of_prefixes_that_stay_in_chunks(body: str) -> None:
+    source = f"def f(float(M,N) x, float(M,N,C) u) -> (y{', z' * ('z(' in body)}) {{ {body} }}"
+    kernel = tc.compile(source, "cpu", options={"machine": _TWO_CORES})
+    assert "d_row" not in kernel.inspect("loops", M=64, N=100, C=3)

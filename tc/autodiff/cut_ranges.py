@@ -32,10 +32,12 @@ Reduced = Callable[[Sequence[Expr], Sequence[IterVar]], "tuple[Expr, ...] | None
 
 def cut(domain: Domain, left: Reduced, may_be_empty: bool = False) -> Domain:
     """The domain with ranges for those of its conditions that bound one variable by what is the same in all
-    iterations.  `may_be_empty`: sizes can leave a range no points, and it ends where it begins then."""
+    iterations.  `may_be_empty`: sizes can leave a range no points; it ends where it begins then, inside of
+    the range that it had."""
     ranges = {v.name: (v.range.min, simplify(v.range.end, exact=True)) for v in domain.vars}
     others: list[Expr] = []
-    cut_names: set[str] = set()
+    cut_first: set[str] = set()
+    cut_last: set[str] = set()
     for c in domain.conditions:
         found = _bound(c, ranges) if c != TRUE else None
         if found is None:
@@ -45,14 +47,17 @@ def cut(domain: Domain, left: Reduced, may_be_empty: bool = False) -> Domain:
         first, last = ranges[name]
         if low is not None:
             first = _larger(low, first, left)
+            cut_first.add(name)
         if end is not None:
             last = _smaller(end, last, left)
+            cut_last.add(name)
         ranges[name] = first, last
-        cut_names.add(name)
     made: list[IterVar] = []
     for v in domain.vars:
         first, last = ranges[v.name]
-        if may_be_empty and v.name in cut_names:
+        if may_be_empty and v.name in cut_last:
+            last = _larger(last, v.range.min, left)
+        if may_be_empty and v.name in cut_first:
             first = _smaller(first, last, left)
         made.append(replace(v, range=Range(first, simplify(Sub(last, first), exact=True))))
     return Domain(tuple(made), tuple(others))

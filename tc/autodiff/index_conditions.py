@@ -132,7 +132,8 @@ def reduced(
     """
     facts = [*within(ranges), *known]
     kept = list(dict.fromkeys(p for c in conditions for p in conjuncts(c) if p != TRUE))
-    if implied(FALSE, [*facts, *kept], sizes):
+    # Among too many facts the solver misses what needs none.
+    if implied(FALSE, kept, sizes) or implied(FALSE, [*facts, *kept], sizes):
         return None
     for c in list(kept):
         others = [x for x in kept if x is not c]

@@ -182,8 +182,11 @@ class Checks:
             place = ("+", place, self.facts.term(r.expand_lets(sub.offset, st)))
         intervals = (*sol.items(), *self.facts.counters.items())
         box: list[Term] = [t for v, i in intervals for t in ((">=", v, i.lo), ("<=", v, i.hi))]
-        cut = [self.facts.condition(r.expand_lets(e, st)) for e in st.conditions]
-        return self.rounds.follows((*box, *cut), (op, place, bound))
+        known = (*box, *(self.facts.condition(r.expand_lets(e, st)) for e in st.conditions))
+        # Among too many facts the solver misses what follows from those of the subscript's own variables.
+        others = (sol.keys() | self.facts.counters.keys()) - free(place)
+        near = tuple(t for t in known if not free(t) & others)
+        return any(self.rounds.follows(facts, (op, place, bound)) for facts in (near, known))
 
     def _oblige(self, k: int, st: r.Statement, c: Constraint, sol: Solution) -> None:
         data = bool(free(c.subscript) & self.facts.opaque.keys())

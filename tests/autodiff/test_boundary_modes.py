@@ -38,3 +38,26 @@ def test_borders_of_subscripts_that_are_not_affine(mode: str, subscript: str) ->
         slope = (kernel(a + e, w, x) - kernel(a - e, w, x)) @ d_y / (2 * step)
         assert d_a[k] == pytest.approx(slope, abs=1e-10)
     np.testing.assert_allclose(d_w, d_y * (kernel(a, w, x) - x) / w)
+
+
+@pytest.mark.filterwarnings("ignore::tc.EmptyRange")
+@pytest.mark.parametrize("mode", ["wrap", "clamp"])
+@pytest.mark.parametrize("size", [0, 1, 2, 5])
+def test_second_derivatives_where_the_interior_has_no_points(mode: str, size: int) -> None:
+    """Ranges of the interior and of the border end where they begin then, inside of their tensor."""
+    source = f"""def f(double(M) w, double s) -> (y) {{
+      y(j) = (w(j) > 0 ? w[{mode}](j+1) : s) where j in 0:M
+      y(j) *= -y(j) * w(j) where j in 0:M
+    }}"""
+    first = tc.compile(tc.grad(source), backend="reference")
+    second = tc.compile(tc.grad(tc.grad(source, wrt=("w",)), wrt=("w",)), backend="reference")
+    rng = np.random.default_rng(3)
+    w, d_y, v = rng.uniform(0.5, 1.5, (3, size))
+    found = second(w, 0.5, d_y, v)
+
+    def along(w: np.ndarray) -> float:
+        return float(first(w, 0.5, d_y) @ v)
+
+    step = 1e-5
+    for k, e in enumerate(np.eye(size) * step):
+        assert found[k] == pytest.approx((along(w + e) - along(w - e)) / (2 * step), rel=1e-6)

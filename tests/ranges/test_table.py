@@ -404,6 +404,27 @@ def test_a_choice_below_a_guard_is_checked_when_read() -> None:
         kernel(t, x)
 
 
+@pytest.mark.parametrize("other", ["k in 0:K", "k in 1:min((P + 1)/5, min(K, P, N, M, 4) - 1) + 1"])
+def test_conditions_keep_a_target_in_its_range_whatever_other_variables_do(other: str) -> None:
+    """The solver missed it among many facts."""
+    between = "min(P, T - min(K, P, N, M, 4) + 6)"
+    kernel = tc.compile(
+        f"""def f(int(K,P,N) A, int(K,M) B, int(T) t) -> (d) {{
+          d(l,u) = 0 where l in 0:P, u in 0:N
+          d(l,j-2) += B(k,j) * A(i,l,0) + t(0)
+            where l in min(max(0, 6 - min(K, P, N, M, 4)), {between}):{between}, {other},
+              i in 1:K, j in 0:min(N + 2, M), k <= i, j - 2 >= 2 - j
+        }}""",
+        "reference",
+    )
+    ones = [np.ones(shape, np.int32) for shape in ((5, 9, 5), (5, 8), (6,))]
+    first = 0 if other == "k in 0:K" else 1
+    count = sum(k <= i for i in range(1, 5) for k in range(first, 5 if first == 0 else 3))
+    want = np.zeros((9, 5))
+    want[2:8] = 2 * count
+    np.testing.assert_array_equal(kernel(*ones), want)
+
+
 def test_the_text_of_a_subscript_has_its_parentheses() -> None:
     source = "def f(float(N) T, float(M) A) -> (O) { O(i) = T((i + 1) * (2 + 1)) * A(i) where i in 0:M }"
     kernel = tc.compile(source, "reference")

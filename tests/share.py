@@ -3,7 +3,8 @@ does all of it (TC_TESTS=all).
 
 `examples(n)` is for hypothesis.  Of parametrised tests `@pytest.mark.share(k)` runs a k-th part: one in
 which as many values of each parameter occur as can be, and among equal ones the names of the tests decide.
-Without a mark, half of those run that generate code and of which there are more than a few.
+Without a mark, half of those run that generate code and of which there are more than a few.  Of those that
+run, oracles follow the passes in every other one; the results are compared in all of them.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 _FEW = 5
+_JUDGED = frozenset(("backends", "conformance", "simt"))  # folders whose tests compare results
 _GENERATE_CODE = frozenset(("backends", "codegen", "conformance", "ir", "poly", "simt"))  # folders
 ALL = os.environ.get("TC_TESTS") == "all"
 
@@ -32,12 +34,16 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
         if "[" in x.nodeid and x.get_closest_marker("slow") is None:
             alike[x.nodeid.split("[")[0]].append(x)
     for found in alike.values():
-        if found[0].get_closest_marker("share") is None and not _are_many(found):
-            continue
-        kept = _spread(found, examples(len(found), _of(found[0])))
+        kept = set(found)
+        if found[0].get_closest_marker("share") is not None or _are_many(found):
+            kept = _spread(found, examples(len(found), _of(found[0])))
         for x in found:
             if x not in kept:
                 x.add_marker(pytest.mark.slow)
+        if not ALL and found[0].path.parent.name in _JUDGED:
+            ran = [x for x in found if x in kept]
+            for x in set(ran) - _spread(ran, -(-len(ran) // 2)):
+                x.add_marker(pytest.mark.unverified)
 
 
 def _are_many(found: Sequence[pytest.Item]) -> bool:

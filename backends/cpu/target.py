@@ -228,7 +228,11 @@ _SPLIT_512 = frozenset(["znver4"])
 # 2.5 times as fast, the others as fast (docs/experiments/zen-5.md).
 _BY_NAME: dict[str, dict[str, Any]] = {
     "znver2": {"issue_width": 4.0, "fused_products": 1, "partial_line_penalty": 30.0, "prefetch_level": 1},
-    "znver3": {"prefetch_blocks": 8 << 10, "stream_tasks": 1},
+    "znver3": {
+        "prefetch_blocks": 8 << 10,
+        "stream_tasks": 1,
+        "page_stride_penalty": _PAGE_STRIDE_PENALTY,
+    },
     "znver4": {"set_conflict_store_penalty": 1.7, "many_pages_penalty": 6.0},
     "znver5": {"set_conflict_store_penalty": 1.7, "many_pages_penalty": 6.0},
 }

@@ -108,6 +108,35 @@ def test_page_stride_penalty_moves_lanes_along_the_rows(cycles: float, lanes: st
     assert f"lanes {lanes} " in best_on(machine, GEMM, M=127, K=1000, N=1003)
 
 
+@pytest.mark.parametrize(
+    ("source", "sizes", "lanes"),
+    [
+        (GEMM, {"M": 1000, "K": 1200, "N": 1100}, "j_1"),
+        # 20 rows stay translated: lanes along the results store whole lines.
+        (
+            "def f(float(A,B,E) x, float(E,C,D) y) -> (o) { o(a,b,c,d) +=! x(a,b,e) * y(e,c,d) }",
+            {"A": 56, "B": 16, "E": 20, "C": 100, "D": 48},
+            "c_d_1",
+        ),
+        # Four rows of 1200 bytes lie on a page.
+        (
+            "def f(float(A,C) x, float(A,C,B) y) -> (o) { o(b,a) +=! x(a,c) * y(a,c,b) }",
+            {"A": 768, "C": 50, "B": 300},
+            "b_0",
+        ),
+    ],
+    ids=["a product", "few rows", "short rows"],
+)
+def test_rows_stall_that_are_many_and_on_pages_of_their_own(
+    source: str, sizes: dict[str, int], lanes: str
+) -> None:
+    """On a Zen 3, with doubles; docs/experiments/zen-3.md has the times."""
+    machine = backend.Machine(
+        isa.AVX2, 2, l2=512 << 10, conflict_reload_penalty=3.0, page_stride_penalty=4.0, prefetch_blocks=8192
+    )
+    assert f"lanes {lanes} " in best_on(machine, source.replace("float(", "double("), **sizes)
+
+
 def test_partial_line_penalty_counts_for_rows_that_share_sets() -> None:
     """Eight elements of each of 32 rows 64 KB apart, which map to two sets; rows 65 KB apart do not."""
 

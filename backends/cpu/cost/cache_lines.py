@@ -19,6 +19,7 @@ from .register_tile import lane_axis
 from .work import NestContext, Ref, Work, footprint, rows
 
 STREAM_STRIDE = 2048  # bytes between rows from which on each is a stream of its own for the prefetcher
+_TLB_ENTRIES = 64  # pages that a core translates at once, at least (Zen 2, Zen 3)
 _MAX_PAGES = 8.0  # pages between rows from which on they do not share a line of the page table either
 PREFETCH_STREAMS = 8  # rows of a larger array that the hardware prefetcher follows
 _SAME_STREAM = 256  # bytes between rows up to which they are one stream
@@ -217,11 +218,15 @@ def _rate(r: Ref, machine: Machine) -> float:
 
 
 def _page_stride_stalls(r: Ref, points: Mapping[str, int], run: int, machine: Machine) -> float:
-    """Cycles that arithmetic stalls for a row of an array, of which it reads `run` bytes."""
+    """Cycles that arithmetic stalls for a row of an array, of which it reads `run` bytes: most rows lie on
+    pages of their own, and there are more of these than a core translates at once."""
     if 2 * r.elements * r.itemsize <= machine.l2:  # of a larger one nothing else would stay in it
         return 0.0
-    steps = (abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1)
-    stride = min((s for s in steps if s > run), default=0)
+    steps = {n: abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1}
+    rows = [n for n, s in steps.items() if s > run]
+    stride = min((steps[n] for n in rows), default=0)
+    if 2 * stride < PAGE or math.prod(points[n] for n in rows) <= _TLB_ENTRIES:
+        return 0.0
     return machine.page_stride_penalty * min(stride / PAGE, _MAX_PAGES)
 
 

@@ -225,7 +225,7 @@ def _page_stride_stalls(r: Ref, points: Mapping[str, int], run: int, machine: Ma
     steps = {n: abs(s) * r.itemsize for n, s in r.strides.items() if points.get(n, 1) > 1}
     rows = [n for n, s in steps.items() if s > run]
     stride = min((steps[n] for n in rows), default=0)
-    if 2 * stride < PAGE or math.prod(points[n] for n in rows) <= _TLB_ENTRIES:
+    if 4 * stride < 3 * PAGE or math.prod(points[n] for n in rows) <= _TLB_ENTRIES:
         return 0.0
     return machine.page_stride_penalty * min(stride / PAGE, _MAX_PAGES)
 

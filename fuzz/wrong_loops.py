@@ -509,7 +509,7 @@ WRONG_LOOPS = (
     Miscompilation(
         "the remainder of the last thread is left out",
         "inward._one_iteration_apart",
-        "x.then if x is s else x for x in parts",
+        "s.then if x is s else x for x in parts",
         "x for x in parts if x is not s",
         (
             on(

@@ -351,7 +351,7 @@ def _one_iteration_apart(part: For) -> tuple[Expr, Stmt, Stmt] | None:
         if isinstance(s, If) and isinstance(s.condition, EQ) and s.condition.a == var:
             c = s.condition
             if isinstance(c.b, IntImm):
-                one = Block(tuple(x.then if x is s else x for x in parts))
+                one = Block(tuple(s.then if x is s else x for x in parts))
                 rest = [s.otherwise if x is s else x for x in parts]
                 others = Block(tuple(x for x in rest if x is not None))
                 return c, substituted(one, {part.var: c.b}), others

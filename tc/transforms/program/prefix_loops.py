@@ -115,13 +115,13 @@ def _columns(program: Program, s: Stage) -> tuple[_Prefix, Columns] | None:
     ranges = {Variable(v.name): v.range for v in s.domain.vars}
     extents = [constant(ranges[a].extent) if a in ranges else None for a in s.args]
     at = s.args.index(Variable(name))
-    sizes = [int(n) for n in extents if n is not None]
-    if len(sizes) < len(extents):
+    if None in extents[at + 1 :]:
         return None
+    below = math.prod(int(n) for n in extents[at + 1 :] if n is not None)
     found = Columns(
         int(rows),
-        math.prod(sizes[at + 1 :]) * func.dtype.itemsize,
-        math.prod(sizes[:at]) * math.prod(sizes[at + 1 :]),
+        below * func.dtype.itemsize,
+        below * math.prod(1 if n is None else int(n) for n in extents[:at]),
         s.value,
         bool(prefix.inner or prefix.of_values),
         all(x.func == s.func for x in program.stages),

@@ -102,14 +102,10 @@ def loop_label(s: For) -> str:
 
 def updated_in(body: Stmt) -> frozenset[str]:
     """The arrays whose elements a nest both reads and writes."""
-    read, written = set[str](), set[str]()
-    for s in statements(body):
-        read |= {x.buffer for e in expressions(s) for x in walk(e) if isinstance(x, Load)}
-        if isinstance(s, Compute):
-            written.add(s.buffer)
-            if s.op is not None:
-                read.add(s.buffer)
-    return frozenset(read & written)
+    inside = list(statements(body))
+    read = {x.buffer for s in inside for e in expressions(s) for x in walk(e) if isinstance(x, Load)}
+    combined = {c.buffer for c in inside if isinstance(c, Compute) and c.op is not None}
+    return written_by(body) & (read | combined)
 
 
 def written_by(s: Stmt) -> frozenset[str]:

@@ -141,11 +141,12 @@ def _moved(
     loops = parts
     for fused in (False, True):
         parts = (*(_fused(loops) if fused else loops), *tail)
-        along_rows = _are_apart(parts, ranges, ranks, written, around)
-        if along_rows is not None:
+        dimensions = _own_dimensions(parts, ranges, written, around)
+        if dimensions:
             break
     else:
         return None
+    along_rows = all(d != ranks[b] - 1 for b, d in dimensions.items())
     parallel = all(isinstance(p, For) and p.kind is LoopKind.PARALLEL for p in parts)
     if not along_rows and not parallel:
         return None
@@ -171,34 +172,33 @@ def _fused(parts: Sequence[Stmt]) -> tuple[Stmt, ...]:
     return tuple(out)
 
 
-def _are_apart(
+def _own_dimensions(
     parts: Sequence[Stmt],
     ranges: Mapping[str, Interval],
-    ranks: Mapping[str, int],
     written: Set[str],
     around: frozenset[str],
-) -> bool | None:
-    """Whether the parts are loops over rows or more, none of which is along the last dimension of a tensor;
-    None where two parts, or two iterations of one, access the same elements of what is written."""
+) -> Mapping[str, int]:
+    """Of each tensor that is `written`, a dimension in which all parts, and all iterations of each, have
+    ranges of their own; none where two of them access the same elements."""
     taken: dict[str, list[Interval]] = {}
     places: dict[str, _Place] = {}
     dimensions: dict[str, int] = {}
     for part in parts:
         accesses = [a for a in _accesses(part, ranges) if a.buffer in written]
         if any(isinstance(e, Load) for a in accesses for x in a.subscripts for e in walk(x)):
-            return None
+            return {}
         for buffer in {a.buffer for a in accesses}:
             own = [a for a in accesses if a.buffer == buffer]
             found = _own_dimension(part, own, dimensions.get(buffer), around)
             if found is None:
-                return None
+                return {}
             dimensions[buffer], place, interval = found
             if places.setdefault(buffer, place) != place:
-                return None
+                return {}
             if any(interval[0] <= b[1] and b[0] <= interval[1] for b in taken.get(buffer, ())):
-                return None
+                return {}
             taken.setdefault(buffer, []).append(interval)
-    return all(d != ranks[b] - 1 for b, d in dimensions.items()) if taken else None
+    return dimensions
 
 
 def _checked(s: Compute) -> bool:

@@ -285,7 +285,7 @@ class _Grid:
             elif mode != "none":
                 if high <= low and 0 not in self.shape:
                     raise Undefined(f"{e.tensor} has no elements, and {mode} needs one")
-                at = low + _padded(mode, high - low, at - low)
+                at = low + padded(mode, high - low, at - low)
             if mode != "none":
                 outside = np.zeros(())
             if self.active is not None:
@@ -309,7 +309,7 @@ class _Grid:
         return found
 
 
-def _padded(mode: str, n: int, at: Array) -> Array:
+def padded(mode: str, n: int, at: Array) -> Array:
     """The elements of n that stand at these places of what `numpy.pad` makes."""
     name = {"clamp": "edge"}.get(mode, mode)
     if n <= 0 or at.size == 0:

@@ -210,6 +210,8 @@ class _Programs(_Typed):
         defined = {f.name for f in p.funcs if f.name == f.buffer and self.buffers[f.buffer].inout}
         written = {s.func for s in p.stages}
         for s in p.stages:
+            if not s.name.isidentifier():
+                fail(f"the name of the stage {s.name} is no identifier, which isl needs")
             self._stage(s)
             for name in self._read:
                 # In a loop, what an earlier iteration has defined may be read first.

@@ -31,7 +31,7 @@ def in_place(scop: Scop) -> None:
     """SemanticError TC0227 if an instance reads an element that another instance of its statement overwrites.
 
     The element that an `op` combines with does not count.  For `op=!` the initialisation is part of the
-    statement.  Data-dependent reads of the own tensor are rejected.
+    statement.  TC0226 where data decide which element it reads, and may decide on one of these.
     """
     with isl_context():
         for s in scop.statements:
@@ -51,13 +51,7 @@ def _initialises(first: Stage, second: Stage) -> bool:
 def _in_place_access(scop: Scop, s: Statement, a: Access, init: Statement | None) -> None:
     assert a.read is not None
     shown = f"{a.buffer}({', '.join(map(text, a.subscripts))})"
-    if any(isinstance(x, Call) and x.kind != "intrinsic" for e in a.subscripts for x in walk(e)):
-        raise SemanticError(
-            f"the statement updates '{a.buffer}' and reads it at a subscript that depends on data",
-            s.stage.span,
-            code="TC0227",
-            help=f"write to another tensor, and copy it to '{a.buffer}' in a second statement",
-        )
+    data = any(isinstance(x, Call) and x.kind != "intrinsic" for e in a.subscripts for x in walk(e))
     if init is None and a.subscripts == s.write.subscripts and not s.reduction:
         return
     others = [(s, a.map.apply_range(s.write.map.reverse()))]
@@ -68,6 +62,13 @@ def _in_place_access(scop: Scop, s: Statement, a: Access, init: Statement | None
         found = pair(scop.parameters, conflicts)
         if found is None:
             continue
+        if data:
+            raise SemanticError(
+                f"the statement updates '{a.buffer}' and reads it at a subscript that depends on data",
+                s.stage.span,
+                code="TC0226",
+                help=f"write to another tensor, and copy it to '{a.buffer}' in a second statement",
+            )
         reader, other = found
         raise SemanticError(
             f"the statement reads {shown} where another of its iterations overwrites it",

@@ -74,6 +74,14 @@ def shortest(w: Array) -> Array:
     return d
 
 
+def knapsack(weight: Array, worth: Array, capacity: int) -> Array:
+    best = np.zeros((len(weight) + 1, capacity + 1), "i4")
+    for i, (w, v) in enumerate(zip(weight, worth, strict=True)):
+        best[i + 1] = best[i]
+        best[i + 1, w:] = np.maximum(best[i, w:], best[i, : capacity + 1 - w] + v)
+    return best
+
+
 def alignment(a: Array, b: Array) -> Array:
     h = np.zeros((len(a) + 1, len(b) + 1), "i4")
     h[:, 0], h[0] = -np.arange(len(a) + 1), -np.arange(len(b) + 1)
@@ -218,6 +226,17 @@ CASES = {
         }""",
         lambda g: (integers(g, 11, dtype="i4"), integers(g, 14, dtype="i4")),
         alignment,
+    ),
+    "knapsack": Case(
+        """def f(int(N) weight, int(N) worth, int C) -> (best) {
+          best(0,c) = 0 where c in 0:C+1
+          for i in 0:N {
+            best(i+1,c) = c >= weight(i) ? max(best(i,c), best(i,c-weight(i)) + worth(i)) : best(i,c)
+              where c in 0:C+1
+          }
+        }""",
+        lambda g: (integers(g, 9, low=1, high=9, dtype="i4"), integers(g, 9, low=1, high=9, dtype="i4"), 21),
+        knapsack,
     ),
     "Gauss and Seidel": Case(
         """def f(float(N) x0, int S) -> (x) {

@@ -40,6 +40,7 @@ CHUNKED = {
     "some values": "y(n,d) +=! x(n,k) where k <= d, k % 3 == 1, d in 0:D",
     "some results": "y(n,d) +=! x(n,k) where k <= d, d + n >= 7, d in 0:D",
     "not anew": "y(n,d) = 2 * x(n,d) y(n,d) += x(n,k) where k <= d, d in 0:D",
+    "defined again": "y(n,d) = 2 * x(n,d) t(n,d) = y(n,d) y(n,d) +=! t(n,k) where k <= d, d in 0:D",
     "for each of others": "y(m,n,d) +=! x(n,k) where k <= d, d in 0:D, m in 0:2",
 }
 LEFT = {

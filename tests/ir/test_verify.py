@@ -68,6 +68,7 @@ PROGRAMS: dict[str, tuple[Callable[[Program], Program], str]] = {
         "two variables are named i",
     ),
     "stage twice": (lambda p: replace(p, stages=(*p.stages, p.stages[-1])), "two stages are named S1"),
+    "name of a stage": (lambda p: update(p, name="S1.1"), "the name of the stage S1.1 is no identifier"),
     "func": (lambda p: update(p, func="D"), "it defines D, which is no Func"),
     "rank": (
         lambda p: update(p, args=(Variable("i"),)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import pytest
 
 import tc
@@ -141,7 +143,29 @@ def test_a_data_dependent_read_of_the_written_tensor_is_rejected() -> None:
     b.stage("a", ("i",), None, old, ROW)
     with isl_context(), pytest.raises(SemanticError, match="depends on data") as caught:
         in_place(build(b.done()))
-    assert caught.value.code == "TC0227"
+    assert caught.value.code == "TC0226"
+
+
+@pytest.mark.parametrize(
+    ("statement", "legal"),
+    [
+        ("y(t+1,i) = y(t,p(i)) + x(t) where i in 0:N", True),
+        ("y(t+1,i) = t > 0 ? y(t-1,p(i)) + y(t,i) : x(t) where i in 0:N", True),
+        ("y(t+1,i) = y(t+1,p(i)) + x(t) where i in 0:N", False),
+        ("y(t+1,i) = y(x(t),i) where i in 0:N", False),
+        ("y(t+1,i) = y(t+i/2,p(i)) + x(t) where i in 0:N", False),
+    ],
+)
+def test_data_decide_which_element_of_another_row_is_read(statement: str, legal: bool) -> None:
+    source = f"def f(int(N) p, int(T) x) -> (y) {{ y(0,i) = p(i) for t in 0:T {{ {statement} }} }}"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", tc.Warning)
+        if legal:
+            tc.compile(source)
+            return
+        with pytest.raises(SemanticError, match="depends on data") as caught:
+            tc.compile(source)
+    assert caught.value.code == "TC0226"
 
 
 def pieces(*stages: tuple[tuple[Expr, ...], str | None], inout: bool = False, read: bool = False) -> Program:

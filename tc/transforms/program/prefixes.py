@@ -146,9 +146,9 @@ class _Rewriter:
 
     def add(self, to: Call, op: bool, value: Expr, domain: Domain, init: bool = False) -> None:
         s = self.stage
-        name = fresh(
-            f"{s.name}{to.name.removeprefix(self.func.buffer)}{'i' if init else ''}", self.stage_names
-        )
+        # A func that defines its buffer again has another name, which is not part of those of statements.
+        suffix = "" if to.name == s.func else to.name.removeprefix(self.func.buffer)
+        name = fresh(f"{s.name}{suffix}{'i' if init else ''}", self.stage_names)
         self.stage_names.add(name)
         new = Stage(
             name, to.name, to.args, s.op if op else None, value, domain, s.text, init, s.span, s.loops

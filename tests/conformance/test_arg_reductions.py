@@ -86,6 +86,15 @@ def test_ranges_conditions_and_the_extreme_beside_it(backend: str) -> None:
     np.testing.assert_array_equal(t, [np.argmin(x[n, : n + 1]) for n in range(20)])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_of_many_values_a_condition_leaves_one(backend: str) -> None:
+    x = numbers(17)
+    source = "def f(float(K) x, float(N) y) -> (i) { i(n) argmin=! x(k) where n in 0:N, k <= n }"
+    np.testing.assert_array_equal(run(backend, source, x, np.zeros(1, "f4")), [0])
+    source = "def f(float(K) x, float(N) y) -> (i) { i(n) argmax=! x(k) + y(n) where k >= K-1-n }"
+    np.testing.assert_array_equal(run(backend, source, x, np.zeros(1, "f4")), [16])
+
+
 @pytest.mark.parametrize("backend", [b for b in BACKENDS if b != "halide"])
 def test_in_a_loop(backend: str) -> None:
     """The farthest point of all that were chosen, again and again."""

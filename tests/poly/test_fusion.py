@@ -115,6 +115,18 @@ def test_a_reduction_joins_another_only_with_all_of_its_loops() -> None:
     assert shown(tree) == "n[S0 k+[S1] S2 k+ l+[S3]]"
 
 
+@pytest.mark.parametrize(
+    ("source", "tree"),
+    [
+        ("b(i) +=! A(i,k) where k <= i c(i) +=! A(i,k) * b(i) where k <= i", "i[S0 k+[S1] S2 k+[S3]]"),
+    ],
+)
+def test_a_reduction_of_one_instance_is_complete_behind_its_loop(source: str, tree: str) -> None:
+    """No dependence crosses iterations, but lanes and accumulators are combined behind the loop."""
+    found = fusion.fuse(scop.build(program(f"def f(float(N,M) A) -> (b, c) {{ {source} }}", N=1, M=9)), "max")
+    assert shown(found) == tree
+
+
 def test_a_predicate_decides_about_fusion() -> None:
     s = scop.build(program(fused.MLP3))
     asked: list[Proposal] = []

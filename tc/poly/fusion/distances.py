@@ -7,6 +7,7 @@ are harmless here.
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass, field
 from functools import reduce
 
@@ -47,11 +48,16 @@ class Distances:
 
     def conflicts(self, s: Statement, t: Statement) -> tuple[Conflict, ...]:
         """The pairs of conflicting accesses of `s` and of `t` after it, each with the pairs of loops in which
-        the dependence has distance zero."""
+        the dependence has distance zero.
+
+        The loop of a reduction is not among them, unless the other statement updates by the same operator:
+        the result is there behind the loop, where partial results are combined, even if an instance is alone.
+        """
         key = (s.name, t.name)
         if key not in self._conflicts:
             self._conflicts[key] = tuple(
-                (a, b, frozenset(equal_dimensions(relation, s, t))) for a, b, relation in conflicts(s, t)
+                (a, b, _shareable(equal_dimensions(relation, s, t), (s, a), (t, b)))
+                for a, b, relation in conflicts(s, t)
             )
         return self._conflicts[key]
 
@@ -68,6 +74,17 @@ class Distances:
                             out |= equal_dimensions(relation, s, t)
             self._reads[key] = frozenset(out)
         return self._reads[key]
+
+
+def _shareable(pairs: Set[tuple[str, str]], *ends: tuple[Statement, Access]) -> Pairs:
+    """The pairs without loops of reductions that compute what the other statement accesses."""
+    if all(a.kind != "read" for _, a in ends) and len({s.stage.op for s, _ in ends}) == 1:
+        return frozenset(pairs)
+    loops = [
+        {v.name for v in s.stage.domain.vars if v.kind == "reduction"} if a.kind != "read" else set[str]()
+        for s, a in ends
+    ]
+    return frozenset(p for p in pairs if not any(v in own for v, own in zip(p, loops, strict=True)))
 
 
 def equal_dimensions(relation: isl.Map, s: Statement, t: Statement) -> set[tuple[str, str]]:

@@ -53,6 +53,7 @@ class _Maker(Expressions):
         self.numbers = np.random.default_rng(seed)
         self.type = rng.choice(tuple(_DTYPES))
         self.down = rng.random() < 0.3
+        self.most = rng.choice((1, 2, 2, 3))  # statements beside each other
         self.lines: list[str] = []
         self.visible = [Tensor(n, d, SMALL) for n, d in _INPUTS.items() if n not in (*_RANGES, "x")]
         self.indices = [
@@ -65,11 +66,11 @@ class _Maker(Expressions):
     def program(self) -> Whole:
         rng = self.rng
         runs: list[Run] = []
-        for _ in range(rng.randint(1, 3)):
+        for _ in range(rng.randint(1, self.most)):
             runs += self.statement()
-        for _ in range(rng.choice((0, 1, 1, 1, 2))):
+        for _ in range(rng.choice((0, 1, 1, 1, self.most - 1))):
             runs.append(self.loop())
-            for _ in range(rng.randint(0, 2)):
+            for _ in range(rng.randint(0, self.most - 1)):
                 runs += self.statement()
         runs.append(self.sizes_read())
         mine = [t.name for t in self.visible if t.name not in _INPUTS]
@@ -135,7 +136,7 @@ class _Maker(Expressions):
         left: list[Tensor] = [*states, *rows]
         rng.shuffle(left)
         for x in left:
-            for _ in range(rng.randint(0, 2)):
+            for _ in range(rng.randint(0, self.most - 1)):
                 body += self.statement()
             if x in rows:
                 body.append(self.assign(replace(x, at=then), {"i": "N"}, first=True))

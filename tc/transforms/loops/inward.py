@@ -309,19 +309,19 @@ def _inside(
         return replace(loop, body=part)
     inside = within(outside, part)
 
-    def moved(rows: Stmt) -> Stmt:
-        inner = replace(loop, body=rows)
-        further: Stmt | None = None
-        if any(isinstance(x, For) and x.kind is LoopKind.SERIAL for x in flattened(rows)):
-            further = _moved(inner, inside, ranks, whole, around | {part.var})
-        return inner if further is None else further
+    def further(s: Stmt) -> Stmt | None:
+        if not any(isinstance(x, For) and x.kind is LoopKind.SERIAL for x in flattened(s)):
+            return None
+        return _moved(replace(loop, body=s), inside, ranks, whole, around | {part.var})
 
-    found = _one_iteration_apart(part)
-    if found is None:
-        body = replace(part, body=moved(part.body))
-    else:
-        condition, one, others = found
-        body = replace(part, body=If(condition, moved(one), moved(others)))
+    inner = further(part.body)
+    if inner is None and (found := _one_iteration_apart(part)) is not None:
+        condition, *halves = found
+        moved = [further(h) for h in halves]
+        if any(moved):
+            one, others = (m or replace(loop, body=h) for m, h in zip(moved, halves, strict=True))
+            inner = If(condition, one, others)
+    body = replace(part, body=inner or replace(loop, body=part.body))
     ranges = within(outside, loop)
     if part.kind is LoopKind.PARALLEL or not whole:
         return body

@@ -3,7 +3,7 @@ does all of it (TC_TESTS=all).
 
 `examples(n)` is for hypothesis.  Of parametrised tests `@pytest.mark.share(k)` runs a k-th part: one in
 which as many values of each parameter occur as can be, and among equal ones the names of the tests decide.
-Without a mark, half of those run that generate code and of which there are more than a few.  Of those that
+Without a mark, a third of those run that generate code and of which there are more than a few.  Of those that
 run, oracles follow the passes in every other one; the results are compared in all of them.
 """
 
@@ -17,6 +17,7 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 _FEW = 5
+_PART = 3  # a third
 _JUDGED = frozenset(("backends", "conformance", "simt"))  # folders whose tests compare results
 _GENERATE_CODE = frozenset(("backends", "codegen", "conformance", "ir", "poly", "simt"))  # folders
 ALL = os.environ.get("TC_TESTS") == "all"
@@ -74,4 +75,4 @@ def _values(x: pytest.Item) -> set[tuple[str, object]]:
 
 def _of(x: pytest.Item) -> int:
     marker = x.get_closest_marker("share")
-    return 2 if marker is None else marker.args[0]
+    return _PART if marker is None else marker.args[0]

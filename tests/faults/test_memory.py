@@ -17,7 +17,7 @@ import gc
 from collections import Counter
 from tc import api, kernel
 
-KEPT = 8
+KEPT = 4
 kernel.CACHE.capacity = kernel.BUILT.capacity = api._FRONTS.capacity = KEPT
 
 def alive():

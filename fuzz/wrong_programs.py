@@ -63,7 +63,7 @@ WRONG_PROGRAMS = (
     ),
     Miscompilation(
         "an operand that is computed once is read at coordinates without their constants",
-        "materialize._moved",
+        "coordinates.moved",
         "rest = substitute(x, nothing)",
         "rest = substitute(x, nothing) if x.dtype != INDEX else ZERO",
         (on("equivalence", PADDED, N=4, C=8, H=40, F=64, K=3),),
@@ -127,14 +127,14 @@ WRONG_PROGRAMS = (
     ),
     Miscompilation(
         "an operand begins where no difference is negative",
-        "materialize._domain",
+        "coordinates.domain_of",
         "least = ranges[n].min if c > 0 else Add(ranges[n].min, last)",
         "least = ranges[n].min",
         (on("equivalence", DIFFERENCE, N=20, M=64, K=8),),
     ),
     Miscompilation(
         "an operand of results that are not there yet",
-        "materialize._movable",
+        "coordinates.movable",
         "if data or x.checked or program.func_buffers.get(x.name) == own:",
         "if data or x.checked:",
         (
@@ -148,7 +148,7 @@ WRONG_PROGRAMS = (
     ),
     Miscompilation(
         "an operand is read where the sum of two loops is, not their difference",
-        "materialize._sum",
+        "coordinates.sum_of",
         "        total = Add(total, Mul(IntImm(c), Variable(n)))",
         "        total = Add(total, Variable(n))",
         (on("equivalence", DIFFERENCE, N=20, M=64, K=8),),

@@ -154,6 +154,35 @@ WRONG_PROGRAMS = (
         (on("equivalence", DIFFERENCE, N=20, M=64, K=8),),
     ),
     Miscompilation(
+        "factors before those that are summed first are lost",
+        "partial_sums._Search.step",
+        "factors = [*path.factors[:first], read, *others]",
+        "factors = [read, *others]",
+        (
+            on(
+                "equivalence",
+                "def f(float(I,J) A, float(J,K) B, float(K,L) C) -> (y) { y(i,l) +=! A(i,j) * B(j,k) * C(k,l) }",
+                I=40,
+                J=40,
+                K=40,
+                L=4,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "the parts of a maximum begin with 0",
+        "partial_sums._rewritten",
+        "value=neutral(stage.op, t)",
+        'value=neutral("+", t)',
+        (
+            on(
+                "equivalence",
+                "def f(float(N,N) A) -> (y) { y(i,j) max=! -abs(A(i+p,j+q)) - 1 where p in 0:7, q in 0:7 }",
+                N=40,
+            ),
+        ),
+    ),
+    Miscompilation(
         "part of a row is merged with the rows",
         "collapse._merge",
         "if (ranges[i], ranges[j]) != buffers[a.buffer].box[d : d + 2]:",

@@ -16,17 +16,9 @@ from tc.pipeline.pass_manager import Pass, PassList, Search
 from tc.pipeline.polyhedra import require_specialized, scop_pass
 from tc.pipeline.polyhedra import show as show_polyhedra
 from tc.pipeline.program import (
-    contract_pass,
-    delay_pass,
-    early_sums_pass,
-    independent_pass,
-    panel_pass,
-    planes_pass,
-    prefix_loops_pass,
-    prefix_places_pass,
+    passes_over_loops,
     program_passes,
     same_program,
-    time_tiles_pass,
 )
 from tc.pipeline.program import show as show_program
 from tc.poly import composition, inside, loop_nest
@@ -325,15 +317,7 @@ _CODE_ONLY = PassList[CpuState]("cpu", (*_TO_POLYHEDRA, *_TO_CODE))
 PASSES = PassList[CpuState](
     "cpu",
     (
-        independent_pass(CpuState),
-        prefix_places_pass(CpuState),
-        prefix_loops_pass(CpuState),
-        planes_pass(CpuState),
-        contract_pass(CpuState),
-        early_sums_pass(CpuState),
-        delay_pass(CpuState),
-        panel_pass(CpuState),
-        time_tiles_pass(CpuState),
+        *passes_over_loops(CpuState),
         Search(
             "segments",
             "compile each straight-line part of a program, and put sequential loops around them",

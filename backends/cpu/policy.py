@@ -40,6 +40,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         store(machine),
         prefix_chunk(machine),
         prefix_rows(machine),
+        partial=lambda found: found.pays,
         column=column(machine),
         phases=True,
         early=early(machine),

@@ -12,14 +12,11 @@ from tc.ir.lines import split
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
 from tc.pipeline.program import (
-    contract_pass,
-    independent_pass,
-    planes_pass,
-    prefix_places_pass,
+    passes_over_loops,
     program_passes,
 )
 
-from ..gpu.passes import GpuState, Lowered, assembled, mapping, unmapped, with_loops
+from ..gpu.passes import OVER_LOOPS, GpuState, Lowered, assembled, mapping, unmapped, with_loops
 from ..gpu.search.candidates import SIMPLEST
 from ..gpu.search.choose import Candidate
 from . import bounds, nvrtc
@@ -144,10 +141,7 @@ _TO_LAUNCHES = (*program_passes(CudaState), *mapping(CudaState))
 PASSES = PassList[CudaState](
     "cuda",
     (
-        independent_pass(CudaState),
-        prefix_places_pass(CudaState),
-        planes_pass(CudaState),
-        contract_pass(CudaState),
+        *passes_over_loops(CudaState, OVER_LOOPS),
         with_loops("cuda", _TO_LAUNCHES, _MAPPED, _CODE[:2]),
     ),
 )

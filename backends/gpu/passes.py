@@ -36,6 +36,8 @@ from .search.kernels import KernelBuilder, Kernels
 from .search.schemes import THREADS, MappingOptions
 from .target import Target
 
+OVER_LOOPS = ("independent", "prefix_places", "planes", "contract")
+
 _SMALL_SHARED = 48 << 10  # bytes of shared memory with which several blocks are resident on a multiprocessor
 _NEAR_IDEAL = 1.1  # times the ideal time, up to which the search ends
 _KINDS = frozenset([LoopKind.SERIAL, LoopKind.UNROLLED, LoopKind.VECTOR])

@@ -33,6 +33,7 @@ def program_policy(target: Target, options: Options) -> ProgramPolicy:
         None if as_written else recompute(target),
         None if as_written else store(target),
         None if as_written else prefix_chunk,
+        partial=None if as_written else lambda found: found.pays,
         phases=not as_written,
         independent=None if as_written else lambda _: True,
         collapse=not (options.tile or options.threads or options.blocks),

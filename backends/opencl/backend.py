@@ -14,10 +14,7 @@ from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
 from tc.pipeline.program import (
-    contract_pass,
-    independent_pass,
-    planes_pass,
-    prefix_places_pass,
+    passes_over_loops,
     program_passes,
 )
 from tc.pipeline.target import Availability
@@ -25,7 +22,7 @@ from tc.pipeline.target import Availability
 from ..gpu import tuning
 from ..gpu.compiled import GPU_OPTIONS, Compiled, Functions
 from ..gpu.interface import Interface
-from ..gpu.passes import GpuState, mapping, start, unmapped, with_loops
+from ..gpu.passes import OVER_LOOPS, GpuState, mapping, start, unmapped, with_loops
 from ..gpu.target import with_overrides
 from . import device
 
@@ -69,10 +66,7 @@ _MAPPED = (*program_passes(OpenclState), *mapping(OpenclState))
 PASSES = PassList[OpenclState](
     "opencl",
     (
-        independent_pass(OpenclState),
-        prefix_places_pass(OpenclState),
-        planes_pass(OpenclState),
-        contract_pass(OpenclState),
+        *passes_over_loops(OpenclState, OVER_LOOPS),
         with_loops("opencl", _MAPPED, (*_MAPPED, *_CODE), _CODE),
     ),
 )

@@ -13,6 +13,7 @@
     phases       a reduction with a stride becomes one reduction for each residue
     divisors     a sum is divided once instead of each of its terms
     factors      a sum that is a prefix without its factors is multiplied by them once
+    partial_sums a sum of products is taken in parts, over one variable after the other
     prefixes     long prefix reductions are computed in chunks
     zero_points  integers are multiplied without their zero points, and the sums corrected
     inline       a temporary is computed at each read
@@ -39,9 +40,9 @@ after the pass (`equivalence`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from tc.dtypes import DType
 from tc.ir import verify
@@ -59,6 +60,7 @@ from tc.transforms.program import (
     inline,
     interchange,
     materialize,
+    partial_sums,
     phases,
     planes,
     prefix_factors,
@@ -76,20 +78,22 @@ class ProgramPolicy:
     `recompute` decides whether to compute a temporary at each read, `store` whether to compute an operand
     once; without these functions `inline` and `materialize` change nothing.  `prefix` gives the points of a
     chunk of a prefix reduction, for values of a type; without it prefix reductions stay whole.  `prefix_rows`
-    decides which of them go from row to row.  With `phases` reductions with a stride are split by residues.
-    `interchange_without_operands`: reductions are reordered in every program, not only where operands were
-    materialized.  `delay` gives the iterations of a block after which an update is applied, `early` those of
-    a block before which a sum begins; 0 for none.  `panel` decides which columns that a block works on are
-    copied.  `time_tile` gives the iterations and rows of a tile of a
-    sequential loop, None for none, for the loops that are `worth_tiles`.  `independent` decides which
-    loops become dimensions whose iterations do not depend on each other.  `constant_temporaries`: new
-    temporaries have constant sizes, as the parts of a program with sequential loops need.
+    decides which of them go from row to row, `partial` which sums of products are taken in parts.  With
+    `phases` reductions with a stride are split by residues.  `interchange_without_operands`: reductions are
+    reordered in every program, not only where operands were materialized.  `delay` gives the iterations of a
+    block after which an update is applied, `early` those of a block before which a sum begins; 0 for none.
+    `panel` decides which columns that a block works on are copied.  `time_tile` gives the iterations and rows
+    of a tile of a sequential loop, None for none, for the loops that are `worth_tiles`.  `independent`
+    decides which loops become dimensions whose iterations do not depend on each other.
+    `constant_temporaries`: new temporaries have constant sizes, as the parts of a program with sequential
+    loops need.
     """
 
     recompute: Callable[[Program, inline.Inlined], bool] | None
     store: Callable[[Program, materialize.Operand], bool] | None
     prefix: Callable[[DType], int] | None = None
     prefix_rows: Callable[[prefix_loops.Columns], bool] | None = None
+    partial: Callable[[partial_sums.PartialSums], bool] | None = None
     phases: bool = False
     column: Callable[[columns.Column], bool] | None = None
     collapse: bool = True
@@ -135,6 +139,7 @@ class ProgramState:
     phases: tuple[str, ...] = ()
     divided: tuple[str, ...] = ()
     multiplied: tuple[str, ...] = ()
+    partial: tuple[str, ...] = ()
     expanded: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
 
@@ -155,6 +160,7 @@ class ProgramState:
             ("prefix reductions in chunks", self.prefixes),
             ("divided after the sum, which rounds otherwise", self.divided),
             ("multiplied or divided after the sum, to be a prefix", self.multiplied),
+            ("summed in parts, over one variable after the other", self.partial),
             ("zero points after the sum", self.expanded),
             ("computed where they are read", self.inlined),
             ("computed once, before they are read", self.operands),
@@ -169,7 +175,8 @@ class ProgramState:
         divided = (f"{n} is divided after its sum, which rounds once" for n in dict.fromkeys(self.divided))
         how = "is multiplied or divided after its sum, which rounds once"
         multiplied = (f"{n} {how}" for n in dict.fromkeys(self.multiplied))
-        return (*divided, *multiplied)
+        parts = (f"{n} is summed in parts, each rounded" for n in dict.fromkeys(self.partial))
+        return (*divided, *multiplied, *parts)
 
 
 P = TypeVar("P", bound=ProgramState)
@@ -281,6 +288,14 @@ def _factors(state: P) -> P:
     return replace(state, program=program, multiplied=(*state.multiplied, *names))
 
 
+def _partial_sums(state: P) -> P:
+    if state.policy.partial is None:
+        return state
+    constant = state.policy.constant_temporaries
+    program, names = partial_sums.sum_in_parts(state.program, state.policy.partial, state.typical, constant)
+    return replace(state, program=program, partial=names)
+
+
 def _zero_points(state: P) -> P:
     program, names = zero_points.expand(state.program)
     return replace(state, program=program, expanded=names)
@@ -327,94 +342,60 @@ def _judged(name: str, does: str, file: str, run: Callable[[P], P]) -> Pass[P]:
     return Pass(name, does, file, run, show, same_program)
 
 
-def independent_pass(kind: type[P]) -> Pass[P]:
-    """The first pass over a program with its sequential loops."""
-    return _judged(
-        "independent",
+# The passes over a program with its sequential loops, in their order: what each does, and where.
+_OVER_LOOPS: Mapping[str, tuple[str, str, Callable[[Any], Any]]] = {
+    "independent": (
         "make sequential loops dimensions whose iterations do not depend on each other",
         "tc/poly/independent_loops.py",
         _independent,
-    )
-
-
-def prefix_places_pass(kind: type[P]) -> Pass[P]:
-    """The second pass over a program, while it still has its sequential loops."""
-    return _judged(
-        "prefix_places",
+    ),
+    "prefix_places": (
         "make arg-reductions over prefixes prefix reductions",
         "tc/transforms/program/prefix_places.py",
         _prefix_places,
-    )
-
-
-def prefix_loops_pass(kind: type[P]) -> Pass[P]:
-    """The pass after it, over the same program."""
-    return _judged(
-        "prefix_loops",
+    ),
+    "prefix_loops": (
         "make prefix reductions down columns or along many rows sequential loops",
         "tc/transforms/program/prefix_loops.py",
         _prefix_loops,
-    )
-
-
-def planes_pass(kind: type[P]) -> Pass[P]:
-    """The first pass over a program with its sequential loops, before the program is split into parts."""
-    return _judged(
-        "planes",
+    ),
+    "planes": (
         "store the real and the imaginary parts of complex temporaries in separate rows",
         "tc/transforms/program/planes.py",
         _planes,
-    )
-
-
-def contract_pass(kind: type[P]) -> Pass[P]:
-    """The pass after it."""
-    return _judged(
-        "contract",
+    ),
+    "contract": (
         "remove dimensions of temporaries that only tell the iterations of a sequential loop apart",
         "tc/transforms/program/contract.py",
         _contract,
-    )
-
-
-def early_sums_pass(kind: type[P]) -> Pass[P]:
-    """The third pass over a program with its sequential loops."""
-    return _judged(
-        "early_sums",
+    ),
+    "early_sums": (
         "compute the terms of sums that are known before a block of iterations together, before it",
         "tc/poly/early_sums.py",
         _early_sums,
-    )
-
-
-def delay_pass(kind: type[P]) -> Pass[P]:
-    """The fourth pass over a program with its sequential loops."""
-    return _judged(
-        "delay",
+    ),
+    "delay": (
         "apply the updates that no iteration of a block reads together, after it",
         "tc/poly/delayed_updates.py",
         _delay,
-    )
-
-
-def panel_pass(kind: type[P]) -> Pass[P]:
-    """The fifth pass over a program with its sequential loops."""
-    return _judged(
-        "panel",
+    ),
+    "panel": (
         "copy the columns that a block of iterations works on to rows of a temporary",
         "tc/poly/column_panels.py",
         _panel,
-    )
-
-
-def time_tiles_pass(kind: type[P]) -> Pass[P]:
-    """The last pass over a program with its sequential loops."""
-    return _judged(
-        "time_tiles",
+    ),
+    "time_tiles": (
         "tile a sequential loop: several iterations on some rows, then on the next rows",
         "tc/poly/time_tiles.py",
         _time_tiles,
-    )
+    ),
+}
+
+
+def passes_over_loops(kind: type[P], names: Collection[str] = tuple(_OVER_LOOPS)) -> tuple[Pass[P], ...]:
+    """These passes over a program with its sequential loops, before it is split into straight-line parts, on
+    a backend's own kind of state."""
+    return tuple(_judged(name, *what) for name, what in _OVER_LOOPS.items() if name in names)
 
 
 def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
@@ -444,6 +425,12 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             "multiply a sum once that is a prefix without its factors",
             "tc/transforms/program/prefix_factors.py",
             _factors,
+        ),
+        _judged(
+            "partial_sums",
+            "sum products over one variable after the other, where that takes fewer operations",
+            "tc/transforms/program/partial_sums.py",
+            _partial_sums,
         ),
         _judged(
             "prefixes",

@@ -31,7 +31,7 @@ from tc.ir.expr import (
     variables,
     without_sites,
 )
-from tc.ir.program import Buffer, Func, Program, Stage, fresh
+from tc.ir.program import Program, Stage, fresh
 from tc.transforms.program.coordinates import (
     Form,
     coordinates_of,
@@ -43,6 +43,7 @@ from tc.transforms.program.coordinates import (
     sided,
     sum_of,
 )
+from tc.transforms.program.temporaries import with_stages_before, with_temporary
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,26 +170,14 @@ def _materialized(
         value = moved(sided(stage, o.value), o.coordinates, domain.names, stage.domain.names)
         number = fresh(f"{stage.name}o", {s.name for s in (*program.stages, *stages)})
         stages.append(Stage(number, name, args, None, value, domain, stage.text, False, stage.span))
-        where = next(i for i, f in enumerate(program.funcs) if f.name == stage.func)
-        func = Func(name, name, value.dtype, box, None)
-        program = replace(
-            program,
-            buffers=(*program.buffers, Buffer(name, value.dtype, box, "temporary")),
-            funcs=(*program.funcs[:where], func, *program.funcs[where:]),
-        )
+        program = with_temporary(program, stage, name, value.dtype, box)
         reads[without_sites(o.value)] = Call(name, tuple(map(sum_of, o.coordinates)), value.dtype, "func")
 
     def visit(e: Expr) -> Expr:
         return reads.get(without_sites(e)) or rebuild(e, visit)
 
-    # Not between a result's first values and its sums, which one loop nest computes.
-    own = program.func_buffers[stage.func]
-    at = position = program.stages.index(stage)
-    while at and program.func_buffers[program.stages[at - 1].func] == own:
-        at -= 1
     reader = replace(stage, value=_without_names(visit(stage.value), {o.func for o in stages}))
-    before, between, after = program.stages[:at], program.stages[at:position], program.stages[position + 1 :]
-    return replace(program, stages=(*before, *stages, *between, reader, *after)), stages, reader
+    return with_stages_before(program, stage, stages, reader), stages, reader
 
 
 def _without_names(e: Expr, funcs: Collection[str]) -> Expr:

@@ -16,6 +16,7 @@ from tc.poly.fusion.fusion import Counts, FusionPolicy, Proposal
 from tc.poly.scop import Scop
 from tc.transforms.program.inline import Inlined
 from tc.transforms.program.materialize import Operand
+from tc.transforms.program.partial_sums import PartialSums
 from tc.transforms.program.rfactor import chunked_reductions, is_of_columns, is_product, split_reductions
 
 from .cost.instructions import MULTIPLY_ADD, arithmetic
@@ -33,7 +34,7 @@ def program_policy(target: Target, options: Options) -> ProgramPolicy:
         None if as_written else recompute(target),
         None if as_written else store(target),
         None if as_written else prefix_chunk,
-        partial=None if as_written else lambda found: found.pays,
+        partial=None if as_written else partial(target),
         phases=not as_written,
         independent=None if as_written else lambda _: True,
         collapse=not (options.tile or options.threads or options.blocks),
@@ -98,6 +99,19 @@ def store(target: Target) -> Callable[[Program, Operand], bool]:
 
 def _is_function(e: object) -> bool:
     return isinstance(e, Call) and e.kind == "intrinsic"
+
+
+def partial(target: Target) -> Callable[[PartialSums], bool]:
+    """Whether to take a sum of products in parts (`tc.transforms.program.partial_sums`): each is a kernel,
+    whose results go through memory."""
+
+    def pays(found: PartialSums) -> bool:
+        cycles = (found.instances - found.after) / (WARP * SCHEDULERS)
+        saved = cycles / (1e9 * target.clock * target.units)
+        size = found.points * found.stage.value.dtype.itemsize
+        return found.pays and saved > LAUNCH_SECONDS + _ROUND_TRIP * size / (1e9 * target.dram)
+
+    return pays
 
 
 def prefix_chunk(t: DType) -> int:

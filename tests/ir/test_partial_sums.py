@@ -50,6 +50,10 @@ IN_PARTS = {
         "y(i,l) +=! c(i) * A(i,j) * B(j,k) * C(k,l)",
         ["y_part(i, k) + j", "y(i, l) + k"],
     ),
+    "of each batch": (
+        "y(i,b,d) +=! X(i,b,e) * X(i,j,e) * X(i,j,d)",
+        ["y_part(i, b, j) + e", "y(i, b, d) + j"],
+    ),
     "into what is there": (
         "y(i,l) = A(i,l) y(i,l) += A(i,j) * B(j,k) * C(k,l)",
         ["y_part(i, k) + j", "y(i, l) + k"],

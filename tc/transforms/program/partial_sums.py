@@ -21,7 +21,7 @@ that wrap and extremes give the same results to the bit.  A partial sum may over
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import reduce
 
@@ -135,6 +135,7 @@ class _Search:
         self.extents = {n: max(0, evaluate(r.extent, typical)) for n, r in self.ranges.items()}
         self.taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
         self.pure = frozenset(v.name for v in stage.domain.vars if v.kind == "pure")
+        self.forms: dict[tuple[Expr, ...], tuple[Form, ...]] = {}
 
     def best(self) -> _Path | None:
         """The best path with a part; None if none has fewer instances."""
@@ -173,11 +174,13 @@ class _Search:
                 out.append(_Part(temporary, of, over, where))
         return out
 
-    def coordinates(self, of: Sequence[Expr], over: frozenset[str]) -> tuple[Form, ...]:
+    def coordinates(self, of: tuple[Expr, ...], over: frozenset[str]) -> tuple[Form, ...]:
         """The coordinates of factors that are summed over these variables: sums of variables only where none
         is summed over, their length is known, and all values between the ends occur."""
+        if of not in self.forms:
+            self.forms[of] = coordinates_of(self.stage, reduce(Mul, of))
         out: list[Form] = []
-        for form in coordinates_of(self.stage, reduce(Mul, of)):
+        for form in self.forms[of]:
             names = [n for n, _ in form]
             known = all(isinstance(self.ranges[n].extent, IntImm) for n in names)
             if over.isdisjoint(names) and known and is_dense(form, self.extents):

@@ -16,6 +16,7 @@ from tc.ir.program import Program
 from tc.ir.specialize import specialize
 from tc.pipeline import equivalence
 from tc.pipeline import front as pipeline
+from tc.transforms.program import partial_sums
 from tc.transforms.program.partial_sums import PartialSums, sum_in_parts
 
 # Of each: the statement, and its stages as the result and the variables of reductions.
@@ -62,6 +63,7 @@ IN_PARTS = {
 LEFT = {
     "one variable": "y(i,l) +=! A(i,k) * B(k,l) * c(k)",
     "as many points": "y(i,l) +=! X(i,j,k) * B(j,l) * C(k,l)",
+    "a variable of no factor": "y(i) +=! A(i,j) where r in 0:2",
     "a condition": "y(i,l) +=! A(i,j) * B(j,k) * C(k,l) where k <= j",
     "extremes of a product": "y(i,l) max=! A(i,j) * B(j,k) * C(k,l)",
     "what data choose": "y(i,l) +=! A(i,j) * B(j,at(k)) * C(k,l)",
@@ -127,6 +129,14 @@ def test_of_dynamic_sizes_only_sums_of_variables_stay_apart() -> None:
     chain = program("y(i,l) +=! A(i,j) * B(j,k) * C(k,l)", known)
     assert shown(split(chain)[0]) == ["y_part(i, k) + j", "y(i, l) + k"]
     assert not split(chain, constant=True)[1]
+
+
+def test_temporaries_are_no_larger_than_the_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    chain = program("y(i,l) +=! A(i,j) * B(j,k) * C(k,l)")
+    monkeypatch.setattr(partial_sums, "bytes_of", lambda *_: 20 * 20)  # each of 7 arrays
+    assert split(chain)[1]
+    monkeypatch.setattr(partial_sums, "bytes_of", lambda *_: 20 * 10)
+    assert not split(chain)[1]
 
 
 def test_a_temporary_costs_its_traffic() -> None:

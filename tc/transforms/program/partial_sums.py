@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 from functools import reduce
 
 from tc.dtypes import accumulator
-from tc.ir.evaluate import evaluate
+from tc.ir.evaluate import bytes_of, evaluate
 from tc.ir.expr import Call, Expr, IntImm, Mul, Variable, variables
 from tc.ir.lower import neutral
 from tc.ir.program import Domain, Program, Stage, fresh
@@ -92,13 +92,19 @@ def sum_in_parts(
     program: Program, worth: Callable[[PartialSums], bool], typical: Mapping[str, int], constant: bool
 ) -> tuple[Program, tuple[str, ...]]:
     """`program` with the reductions in parts that are `worth` it at the `typical` sizes, and the tensors that
-    these define; with `constant` only temporaries of constant size."""
+    these define; with `constant` only temporaries of constant size.
+
+    Temporaries that take more memory than the caller's arrays are not made.
+    """
     names: list[str] = []
+    most = sum(bytes_of(b, typical) for b in program.buffers if b.role != "temporary")
     for s in program.stages:
         if not _may_change(program, s, constant):
             continue
         path = _Search(program, s, typical).best()
-        if path is not None and worth(path.cost):
+        if path is None or path.cost.points * s.value.dtype.itemsize > most:
+            continue
+        if worth(path.cost):
             program = _rewritten(program, s, path)
             names.append(program.func_buffers[s.func])
     return program, tuple(names)
@@ -164,6 +170,8 @@ class _Search:
         """What may be summed over a variable now: the factors that depend on it, over all variables on which
         no other factor depends, or over this one alone."""
         of = tuple(f for f in path.factors if name in variables(f))
+        if not of:
+            return []  # it multiplies
         others = frozenset(n for f in path.factors if f not in of for n in variables(f))
         own = frozenset(n for f in of for n in variables(f) if n in path.left and n not in others)
         out: list[_Part] = []

@@ -15,11 +15,7 @@ from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search
 from tc.pipeline.polyhedra import require_specialized, scop_pass
 from tc.pipeline.polyhedra import show as show_polyhedra
-from tc.pipeline.program import (
-    passes_over_loops,
-    program_passes,
-    same_program,
-)
+from tc.pipeline.program import passes_over_loops, program_passes, same_program
 from tc.pipeline.program import show as show_program
 from tc.poly import composition, inside, loop_nest
 from tc.poly.context import isl_context

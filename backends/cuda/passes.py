@@ -11,10 +11,7 @@ from tc.codegen.gpu_module import Module
 from tc.ir.lines import split
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
-from tc.pipeline.program import (
-    passes_over_loops,
-    program_passes,
-)
+from tc.pipeline.program import passes_over_loops, program_passes
 
 from ..gpu.passes import OVER_LOOPS, GpuState, Lowered, assembled, mapping, unmapped, with_loops
 from ..gpu.search.candidates import SIMPLEST

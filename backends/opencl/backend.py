@@ -13,10 +13,7 @@ from tc.errors import BackendError
 from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import Pass, PassList, Search, later
-from tc.pipeline.program import (
-    passes_over_loops,
-    program_passes,
-)
+from tc.pipeline.program import passes_over_loops, program_passes
 from tc.pipeline.target import Availability
 
 from ..gpu import tuning

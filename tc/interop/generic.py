@@ -17,10 +17,27 @@ class GenericOp:
     """Call it as an operator: it takes the element types from its arguments.  `at(T="double")` gives the
     operator of given types."""
 
-    def __init__(self, kernel: GenericKernel, make: Callable[[str], Any]) -> None:
+    def __init__(self, kernel: GenericKernel, make: Callable[..., Any], told: tuple[Any, ...]) -> None:
+        """`make` gives the operator of a source and of what the caller has `told` besides, and is what
+        another process calls for a copy of this one."""
         self.kernel = kernel
         self._make = make
+        self._told = told
         self._operators: dict[Known, Any] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return self._make, (self.kernel.source, *self._told)
+
+    @property
+    def parameters(self) -> dict[str, DType | None]:
+        """The types of the tensor parameters; None for those that a call decides on."""
+        params = [p for p in self.kernel.definition.params if p.type.dims]
+        return {p.name: p.type.dtype if p.type.variable is None else None for p in params}
+
+    @property
+    def names(self) -> list[str]:
+        """The parameters in order."""
+        return [p.name for p in self.kernel.definition.params]
 
     def __repr__(self) -> str:
         return f"<operator of {self.kernel.name}<{', '.join(v.name for v in self.kernel.variables)}>>"
@@ -37,7 +54,7 @@ class GenericOp:
         if found is None:
             types = {name: dtype.name for name, _, dtype in known}
             source = monomorphic(Source(self.kernel.source), self.kernel.name, types)
-            found = self._operators.setdefault(known, self._make(source))
+            found = self._operators.setdefault(known, self._make(source, *self._told))
         return found
 
 

@@ -58,8 +58,7 @@ def op(
     else:
         made: Any = compile(src, backend=backend, entry=entry, **options)
         if isinstance(made, GenericKernel):
-            again: dict[str, Any] = {"entry": entry, "backend": backend, "ties": ties, **options}
-            return cast("Op", GenericOp(made, lambda text: op(text, backward, **again)))
+            return cast("Op", GenericOp(made, _again, (backward, entry, backend, ties, options)))
         kernel, source = made, src
     key = (source, kernel.name, backward, backend, ties, repr(sorted(options.items())))
     with _LOCK:
@@ -67,6 +66,18 @@ def op(
         if found is None:
             found = _FUNCTIONS[key] = Op(source, kernel, backward, backend, ties, options)
         return found
+
+
+def _again(
+    source: str,
+    backward: str | None,
+    entry: str | None,
+    backend: str | None,
+    ties: str,
+    options: Mapping[str, Any],
+) -> Op:
+    """The function that `op` gives for these arguments, such as that of a copy."""
+    return op(source, backward, entry=entry, backend=backend, ties=ties, **options)
 
 
 @functools.cache
@@ -106,6 +117,10 @@ class Op(OfDef["Op"]):
 
     def another(self, source: str, **more: Any) -> Op:
         return op(source, backend=self._backend, **more)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        told = (self.backward, self.kernel.name, self._backend, self.ties, dict(self._options))
+        return _again, (self.source, *told)
 
     def __repr__(self) -> str:
         return f"<tc function {self.kernel.name} of JAX>"

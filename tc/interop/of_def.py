@@ -39,6 +39,16 @@ class OfDef(Generic[O]):
         raise NotImplementedError
 
     @property
+    def names(self) -> list[str]:
+        """The parameters in order."""
+        return self._names
+
+    @property
+    def parameters(self) -> dict[str, DType | None]:
+        """The types of the tensor parameters."""
+        return {p.name: t for p, t in self.tensors}
+
+    @property
     def tensors(self) -> list[tuple[r.Tensor, DType]]:
         """The tensor parameters and their types."""
         return [(p, self.kernel.front.typed.dtype(p)) for p in self._params if isinstance(p, r.Tensor)]

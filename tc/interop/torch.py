@@ -68,8 +68,7 @@ def op(
     else:
         made: Any = compile(src, backend=None, entry=entry)
         if isinstance(made, GenericKernel):
-            again: dict[str, Any] = {"entry": entry, "backend": backend, "ties": ties, **options}
-            return cast("Op", GenericOp(made, lambda text: op(text, name, backward, **again)))
+            return cast("Op", GenericOp(made, _again, (name, backward, entry, backend, ties, options)))
         kernel, source = made, src
     key = (source, kernel.name, name, backward, backend, ties, repr(sorted(options.items())))
     with _LOCK:
@@ -77,6 +76,19 @@ def op(
         if found is None:
             found = _OPERATORS[key] = Op(source, kernel, name, backward, backend, ties, options)
         return found
+
+
+def _again(
+    source: str,
+    name: str | None,
+    backward: Backward,
+    entry: str | None,
+    backend: str | None,
+    ties: str,
+    options: Mapping[str, Any],
+) -> Op:
+    """The operator that `op` gives for these arguments, such as that of a copy."""
+    return op(source, name, backward, entry=entry, backend=backend, ties=ties, **options)
 
 
 class Op(OfDef["Op"]):
@@ -97,6 +109,7 @@ class Op(OfDef["Op"]):
     ) -> None:
         super().__init__(source, kernel, backend, ties, options)
         self.backward = backward
+        self._stem = name
         self._kernels: dict[str, Kernel] = {}
         returns = kernel.front.checked.returns
         self._inout = [x.name for x in returns if x.mode == "inout"]
@@ -119,6 +132,10 @@ class Op(OfDef["Op"]):
 
     def another(self, source: str, **more: Any) -> Op:
         return op(source, backend=self._backend, **more)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        told = (self._stem, self.backward, self.kernel.name, self._backend, self.ties, dict(self._options))
+        return _again, (self.source, *told)
 
     def __repr__(self) -> str:
         return f"<tc operator {self.name}>"
@@ -387,7 +404,8 @@ class Module(nn.Module):
 
     They are given as tensors, which are the initial values, or as shapes, of which the elements are drawn
     uniformly from ±1/sqrt(fan in), the extents but the first multiplied.  `forward` takes the others in
-    order.  Other arguments as in `op`.
+    order.  Other arguments as in `op`.  Of a def with type variables, shapes are of PyTorch's default type.
+    It is copied and pickled as any module is.
     """
 
     def __init__(
@@ -395,7 +413,7 @@ class Module(nn.Module):
     ) -> None:
         super().__init__()
         self.op = op(src, *args, **kwargs)
-        tensors = {p.name: t for p, t in self.op.tensors}
+        tensors = self.op.parameters
         for n, value in (parameters or {}).items():
             if n not in tensors:
                 raise ArgumentError(
@@ -403,22 +421,25 @@ class Module(nn.Module):
                     code="TC0521",
                     help=f"they are {', '.join(tensors)}",
                 )
-            self.register_parameter(n, _parameter(value, _dtype(tensors[n])))
-        self._order = [(p.name, p.name in (parameters or {})) for p in self.op.kernel.front.checked.params]
+            self.register_parameter(n, _parameter(value, tensors[n]))
+        self._order = [(n, n in (parameters or {})) for n in self.op.names]
 
     def forward(self, *args: Any) -> Any:
         rest = iter(args)
         return self.op(*(getattr(self, n) if trained else next(rest) for n, trained in self._order))
 
     def extra_repr(self) -> str:
-        return self.op.name
+        return repr(self.op)
 
 
-def _parameter(value: Any, dtype: Any) -> nn.Parameter:
+def _parameter(value: Any, t: DType | None) -> nn.Parameter:
+    """A parameter of a type; where calls decide on the type, of the tensor's or PyTorch's default."""
     if isinstance(value, torch.Tensor):
-        return value if isinstance(value, nn.Parameter) else nn.Parameter(value.to(dtype))
+        if isinstance(value, nn.Parameter):
+            return value
+        return nn.Parameter(value if t is None else value.to(_dtype(t)))
     shape: Sequence[int] = tuple(value)
-    made = torch.empty(shape, dtype=dtype)
+    made = torch.empty(shape, dtype=None if t is None else _dtype(t))
     inner = 1
     for n in shape[1:]:
         inner *= n

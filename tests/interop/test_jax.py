@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,14 @@ def arrays(*shapes: tuple[int, ...]) -> list[Any]:
 
 def plain(x: Any, w: Any, b: Any) -> Any:
     return jnp.tanh(x @ w.T + b)
+
+
+@pytest.mark.parametrize("t", ["float", "T"])
+def test_functions_are_copied_and_pickled(t: str) -> None:
+    source = f"def f{'<T>' if t == 'T' else ''}({t}(N) x) -> (y) {{ y(i) = x(i) * x(i) }}"
+    op = tc.jax.op(source, ties="split")
+    for other in (copy.deepcopy(op), pickle.loads(pickle.dumps(op))):
+        np.testing.assert_array_equal(jax.grad(lambda x, f=other: f(x).sum())(jnp.arange(3.0)), [0, 2, 4])
 
 
 def test_the_same_as_in_jax() -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import io
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -153,6 +156,36 @@ def test_a_module_is_trained() -> None:
         optimizer.step()
     assert float(loss.detach()) < 1e-6
     assert "w" in model.state_dict()
+
+
+LINEAR = "def lin{v}({t}(B,I) x, {t}(O,I) w) -> (y) {{ y(n,o) +=! x(n,i) * w(o,i) }}"
+
+
+@pytest.mark.parametrize("v", ["", "<T>"])
+def test_modules_and_operators_are_copied_and_pickled(v: str) -> None:
+    model = tc.torch.Module(LINEAR.format(v=v, t="T" if v else "float"), {"w": (2, 3)})
+    x = torch.randn(4, 3)
+    stored = io.BytesIO()
+    torch.save(model, stored)
+    stored.seek(0)
+    copies = (copy.copy(model), copy.deepcopy(model), pickle.loads(pickle.dumps(model)))
+    for other in (*copies, torch.load(stored, weights_only=False)):
+        torch.testing.assert_close(other(x), model(x))
+    assert copies[1].w is not model.w
+    named = tc.torch.op(LINEAR.format(v="", t="float"), name="other", backward=None, unroll=8)
+    assert pickle.loads(pickle.dumps(named)) is named
+
+
+def test_a_module_of_a_def_with_type_variables() -> None:
+    """Its parameters have the types of the tensors that are given, and change with `.double()`."""
+    source = LINEAR.format(v="<T>", t="T")
+    model = tc.torch.Module(source, {"w": (2, 3)})
+    assert model.w.dtype == torch.float32
+    assert model.double()(torch.ones(4, 3, dtype=torch.float64)).dtype == torch.float64
+    given = tc.torch.Module(source, {"w": torch.ones(2, 3, dtype=torch.float64)})
+    assert given(torch.ones(4, 3, dtype=torch.float64)).tolist() == [[3.0, 3.0]] * 4
+    with pytest.raises(tc.ArgumentError, match="'v' is no tensor parameter of 'lin'"):
+        tc.torch.Module(source, {"v": (2, 3)})
 
 
 def test_what_changes_in_place() -> None:

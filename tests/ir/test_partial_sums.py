@@ -55,6 +55,14 @@ IN_PARTS = {
         "y(i,b,d) +=! X(i,b,e) * X(i,j,e) * X(i,j,d)",
         ["y_part(i, b, j) + e", "y(i, b, d) + j"],
     ),
+    "a condition on what is left": (
+        "y(i,l) +=! A(i,j) * B(j,k) * C(k,l) where k <= i",
+        ["y_part(i, k) + j", "y(i, l) + k"],
+    ),
+    "reads that a condition keeps inside": (
+        "y(i,l) +=! A(i,j) * B(j,i-k) * C(k,l) where i in 0:K, k <= i",
+        ["y_part(i, k) + j", "y(i, l) + k"],
+    ),
     "into what is there": (
         "y(i,l) = A(i,l) y(i,l) += A(i,j) * B(j,k) * C(k,l)",
         ["y_part(i, k) + j", "y(i, l) + k"],
@@ -65,6 +73,7 @@ LEFT = {
     "as many points": "y(i,l) +=! X(i,j,k) * B(j,l) * C(k,l)",
     "a variable of no factor": "y(i) +=! A(i,j) where r in 0:2",
     "a condition": "y(i,l) +=! A(i,j) * B(j,k) * C(k,l) where k <= j",
+    "a condition on part of it": "y(i,l) +=! A(i,j) * B(j,k) * C(k,l) where l <= i",
     "extremes of a product": "y(i,l) max=! A(i,j) * B(j,k) * C(k,l)",
     "what data choose": "y(i,l) +=! A(i,j) * B(j,at(k)) * C(k,l)",
 }
@@ -133,6 +142,8 @@ def test_of_dynamic_sizes_only_sums_of_variables_stay_apart() -> None:
 
 def test_temporaries_are_no_larger_than_the_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
     chain = program("y(i,l) +=! A(i,j) * B(j,k) * C(k,l)")
+    assert split(chain)[1]
+    monkeypatch.setattr(partial_sums, "_SPARE", 0)
     monkeypatch.setattr(partial_sums, "bytes_of", lambda *_: 20 * 20)  # each of 7 arrays
     assert split(chain)[1]
     monkeypatch.setattr(partial_sums, "bytes_of", lambda *_: 20 * 10)

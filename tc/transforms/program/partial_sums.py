@@ -44,6 +44,7 @@ from tc.transforms.program.coordinates import (
 from tc.transforms.program.temporaries import with_stages_before, with_temporary
 
 _MOST_VARIABLES = 6  # of a reduction whose orders are all tried
+_SPARE = 1 << 28  # bytes of temporaries that are no trouble, however small the caller's arrays are
 _ROUND_TRIP = 4  # instances that take as long as an element of a temporary is written and read
 
 
@@ -94,10 +95,10 @@ def sum_in_parts(
     """`program` with the reductions in parts that are `worth` it at the `typical` sizes, and the tensors that
     these define; with `constant` only temporaries of constant size.
 
-    Temporaries that take more memory than the caller's arrays are not made.
+    Temporaries that take more memory than the caller's arrays and than 256 MiB are not made.
     """
     names: list[str] = []
-    most = sum(bytes_of(b, typical) for b in program.buffers if b.role != "temporary")
+    most = max(_SPARE, sum(bytes_of(b, typical) for b in program.buffers if b.role != "temporary"))
     for s in program.stages:
         if not _may_change(program, s, constant):
             continue
@@ -112,7 +113,7 @@ def sum_in_parts(
 
 def _may_change(program: Program, s: Stage, constant: bool) -> bool:
     reductions = [v for v in s.domain.vars if v.kind == "reduction"]
-    if s.op not in ("+", "max", "min") or s.scatters or s.loops or s.domain.conditions:
+    if s.op not in ("+", "max", "min") or s.scatters or s.loops:
         return False
     if not 2 <= len(reductions) <= _MOST_VARIABLES or (constant and not s.domain.constant):
         return False
@@ -142,6 +143,8 @@ class _Search:
         self.taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
         self.pure = frozenset(v.name for v in stage.domain.vars if v.kind == "pure")
         self.forms: dict[tuple[Expr, ...], tuple[Form, ...]] = {}
+        self.conditions = [variables(c) & self.ranges.keys() for c in stage.domain.conditions]
+        self.conditioned = frozenset(n for names in self.conditions for n in names)
 
     def best(self) -> _Path | None:
         """The best path with a part; None if none has fewer instances."""
@@ -168,30 +171,33 @@ class _Search:
 
     def parts(self, path: _Path, name: str) -> list[_Part]:
         """What may be summed over a variable now: the factors that depend on it, over all variables on which
-        no other factor depends, or over this one alone."""
+        no other factor depends, or over this one alone; and on which no condition depends."""
         of = tuple(f for f in path.factors if name in variables(f))
-        if not of:
-            return []  # it multiplies
-        others = frozenset(n for f in path.factors if f not in of for n in variables(f))
+        if not of or name in self.conditioned:
+            return []  # without factors, it multiplies
+        others = frozenset(n for f in path.factors if f not in of for n in variables(f)) | self.conditioned
         own = frozenset(n for f in of for n in variables(f) if n in path.left and n not in others)
         out: list[_Part] = []
         for over in dict.fromkeys((own, frozenset((name,)))):
-            if over < path.left:
-                where = self.coordinates(of, over)
+            where = self.coordinates(of, over)
+            names = {n for form in where for n, _ in form}
+            # Reads are within their tensors where the conditions hold.
+            if over < path.left and all(c <= names or c.isdisjoint(names) for c in self.conditions):
                 temporary = fresh(f"{self.stage.func}_part", self.taken | {p.name for p in path.parts})
                 out.append(_Part(temporary, of, over, where))
         return out
 
     def coordinates(self, of: tuple[Expr, ...], over: frozenset[str]) -> tuple[Form, ...]:
         """The coordinates of factors that are summed over these variables: sums of variables only where none
-        is summed over, their length is known, and all values between the ends occur."""
+        is summed over or in a condition, their length is known, and all values between the ends occur."""
         if of not in self.forms:
             self.forms[of] = coordinates_of(self.stage, reduce(Mul, of))
         out: list[Form] = []
         for form in self.forms[of]:
             names = [n for n, _ in form]
             known = all(isinstance(self.ranges[n].extent, IntImm) for n in names)
-            if over.isdisjoint(names) and known and is_dense(form, self.extents):
+            apart = (over | self.conditioned).isdisjoint(names)
+            if apart and known and is_dense(form, self.extents):
                 out.append(form)
             else:
                 out += [((n, 1),) for n in names if n not in over]
@@ -223,14 +229,15 @@ def _rewritten(program: Program, stage: Stage, path: _Path) -> Program:
         inner = [v for v in stage.domain.vars if v.name in part.over]
         kept = [n for n in stage.domain.names if n not in part.over]
         value = moved(sided(stage, reduce(Mul, part.of)), part.coordinates, domain.names, kept)
+        conditions = tuple(c for c in stage.domain.conditions if not variables(c).isdisjoint(domain.names))
         start, sums = fresh(f"{stage.name}pi", names), fresh(f"{stage.name}p", names)
         names |= {start, sums}
         new = replace(stage, func=part.name, args=args)
         made += (
             replace(new, name=start, op=None, value=neutral(stage.op, t), domain=domain, init=True),
-            replace(new, name=sums, value=value, domain=Domain((*domain.vars, *inner))),
+            replace(new, name=sums, value=value, domain=Domain((*domain.vars, *inner), conditions)),
         )
         program = with_temporary(program, stage, part.name, t, tuple(v.range for v in domain.vars))
     rest = tuple(v for v in stage.domain.vars if v.kind == "pure" or v.name in path.left)
-    last = replace(stage, value=reduce(Mul, path.factors), domain=Domain(rest))
+    last = replace(stage, value=reduce(Mul, path.factors), domain=replace(stage.domain, vars=rest))
     return with_stages_before(program, stage, made, last)

@@ -50,8 +50,8 @@ def conditions(stage: Stage, sizes: Collection[str]) -> tuple[Expr, ...]:
         if not INT32_SUMMANDS < sum(map(abs, terms.values())) <= MOST:
             continue
         most: Expr = IntImm(abs(constant))
-        for name, factor in terms.items():
-            most = Add(most, Mul(IntImm(abs(factor)), _most(name, ranges)))
+        for index, factor in terms.items():
+            most = Add(most, Mul(IntImm(abs(factor)), _most(index, ranges)))
         greatest = ends(most, sizes)[1]
         if greatest is None or greatest > _INT32_MAX:
             out[simplify(LE(most, IntImm(_INT32_MAX)), exact=True)] = None
@@ -76,24 +76,34 @@ def _sums(e: Expr) -> Iterator[Expr]:
         yield from _sums(c)
 
 
-def _linear(e: Expr) -> tuple[Mapping[str, int], int] | None:
-    """A sum of indices with their coefficients, and its constant; None for anything else."""
+def _linear(e: Expr) -> tuple[Mapping[Expr, int], int] | None:
+    """A sum of indices with their coefficients, and its constant; None for anything else.  The index of a
+    loop that counts down is a sum itself, `N - 1 - j`."""
     terms, constant = linear_terms(e)
-    out: dict[str, int] = {}
+    out: dict[Expr, int] = {}
     for t, factor in terms.items():
-        if not (isinstance(t, Cast) and t.value.dtype == INDEX and isinstance(t.value, Variable)):
+        if not (isinstance(t, Cast) and t.value.dtype == INDEX):
             return None
-        out[t.value.name] = out.get(t.value.name, 0) + factor
+        if not all(isinstance(x, Variable) for x in linear_terms(t.value)[0]):
+            return None
+        out[t.value] = out.get(t.value, 0) + factor
     return out, constant
 
 
-def _most(name: str, ranges: Mapping[str, Range]) -> Expr:
+def _most(index: Expr, ranges: Mapping[str, Range]) -> Expr:
     """The greatest magnitude of an index, or of a size."""
-    r = ranges.get(name)
-    if r is None:
-        return Variable(name)
-    last = simplify(Sub(r.end, IntImm(1)), exact=True)
-    low = simplify(r.min, exact=True)
+    terms, constant = linear_terms(index)
+    low: Expr = IntImm(constant)
+    last: Expr = IntImm(constant)
+    for x, c in terms.items():
+        assert isinstance(x, Variable)
+        r = ranges.get(x.name)
+        ends_ = (x, x) if r is None else (r.min, Sub(r.end, IntImm(1)))
+        least, greatest = ends_ if c > 0 else reversed(ends_)
+        low, last = Add(low, Mul(IntImm(c), least)), Add(last, Mul(IntImm(c), greatest))
+    low, last = simplify(low, exact=True), simplify(last, exact=True)
+    if isinstance(index, Variable) and index.name not in ranges:
+        return index
     if isinstance(low, IntImm) and low.value >= 0:
         return Max(last, ZERO)
     return Max(Max(last, Sub(ZERO, low)), ZERO)

@@ -131,8 +131,8 @@ def _weight(e: Expr) -> float:
             return 0 if abs(e.value) < 1 << 24 else math.inf
         case Variable():
             return 1
-        case Cast() if e.value.dtype == INDEX and isinstance(e.value, Variable):
-            return 1
+        case Cast() if e.value.dtype == INDEX:
+            return 1  # the value of an index of the source, such as N - 1 - j of one that counts down
         case Add() | Sub():
             return _weight(e.a) + _weight(e.b)
         case Min() | Max():
@@ -176,7 +176,7 @@ class Affine:
         if e.dtype.bits < 32 or not e.dtype.is_signed:
             return None
         terms = [(abs(c), abs(c) * self.reach.get(k, _LARGE)) for k, c in form.items() if k != _CONST]
-        weight = sum(c for c, reach in terms if reach > _SMALL)
+        weight = min(sum(c for c, reach in terms if reach > _SMALL), _weight(e))
         reach = sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
         if e.dtype.bits == 32 and (weight > self.parameters.summands or reach > 1 << 24):
             return None

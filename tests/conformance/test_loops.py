@@ -74,6 +74,17 @@ def shortest(w: Array) -> Array:
     return d
 
 
+def counting_down(x: Array, c: Array) -> Array:
+    n, m = len(x), np.arange(len(c))
+    z = np.zeros((len(c), n))
+    z[:, -1] = c
+    for j in range(n - 2, -1, -1):
+        at = 2 * j + m - 2
+        z[:, j] = z[:, j + 1] + np.where((at >= 0) & (at < n), 2 * x[np.clip(at, 0, n - 1)], 0)
+        z[:, j] += 2 * x[np.clip(3 * j - m, 0, n - 1)]
+    return z
+
+
 def knapsack(weight: Array, worth: Array, capacity: int) -> Array:
     best = np.zeros((len(weight) + 1, capacity + 1), "i4")
     for i, (w, v) in enumerate(zip(weight, worth, strict=True)):
@@ -226,6 +237,15 @@ CASES = {
         }""",
         lambda g: (integers(g, 11, dtype="i4"), integers(g, 14, dtype="i4")),
         alignment,
+    ),
+    "borders in a loop that counts down": Case(
+        """def f(float(N) x, float(M) c) -> (z) {
+          t(i) = 2*x(i)
+          z(m,N-1) = c(m)
+          for j in N-2:-1:-1 { z(m,j) = z(m,j+1) + t[zero](2*j+m-2) + t[clamp](3*j-m) where m in 0:M }
+        }""",
+        lambda g: (integers(g, 9), integers(g, 4)),
+        counting_down,
     ),
     "knapsack": Case(
         """def f(int(N) weight, int(N) worth, int C) -> (best) {

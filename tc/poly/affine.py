@@ -23,6 +23,7 @@ from tc.ir.expr import (
     NE,
     Add,
     And,
+    Call,
     Cast,
     Expr,
     FloorDiv,
@@ -140,6 +141,8 @@ def _weight(e: Expr) -> float:
         case Mul(a=a, b=IntImm(value=k)) | Mul(a=IntImm(value=k), b=a):
             return abs(k) * _weight(a) if k else 0
         case FloorDiv(a=a, b=IntImm(value=k)) | FloorMod(a=a, b=IntImm(value=k)) if k > 0:
+            return _weight(a)
+        case Call(name="abs", kind="intrinsic", args=(a,)):
             return _weight(a)
         case Select():
             return max(_weight(e.true_value), _weight(e.false_value))
@@ -266,6 +269,9 @@ class Affine:
                         return a.min(b)
                     case _:
                         return a.max(b)
+            case Call(name="abs", kind="intrinsic", args=(a,)) if _weight(a) <= self.parameters.summands:
+                x = self.pw_aff(a)
+                return None if x is None else x.max(x.neg())
             case Mul():
                 for factor, other in ((e.a, e.b), (e.b, e.a)):
                     form = self.linear(factor)

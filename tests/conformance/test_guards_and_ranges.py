@@ -306,6 +306,16 @@ def test_a_guard_of_a_long_stride_with_dynamic_sizes() -> None:
         np.testing.assert_array_equal(kernel(x, w), [padded[s : s + 7] @ w for s in range(0, n, 16)])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_guard_of_a_magnitude_keeps_its_access_inside(backend: str) -> None:
+    source = "def f(float(N) X) -> (Y) { Y(i) = abs(i-4) < N ? X(abs(i-4)) : -1 where i in 0:N }"
+    for n in (1, 3, 12):
+        x = numbers(n)
+        places = abs(np.arange(n) - 4)
+        wanted = np.where(places < n, x[np.minimum(places, n - 1)], -1)
+        np.testing.assert_array_equal(run(backend, source, x), wanted)
+
+
 def test_a_guard_that_would_wrap_around_is_refused() -> None:
     """Its indices are int32: for larger sizes the proof that it keeps the access in bounds does not hold."""
     kernel = tc.compile("def f(float(N) X) -> (Y) { Y(i) = 6*i+5 < N ? X(6*i+5) : 0 where i in 0:N }", "cpu")

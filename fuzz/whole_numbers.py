@@ -4,7 +4,8 @@ arg-reductions, equal to the bit to what an evaluator of their own computes.
     python -m fuzz.whole_numbers [--count 200] [--seed 0] [--backend NAME …] [--show SEED]
 
 Vectors have up to 64 elements, so that there are full vectors and remainders.  On cpu, half of the programs
-run with caches of a few elements, and a third with another instruction set.  Each runs twice.  The exit code
+run with caches of a few elements, a third with another instruction set, two fifths with dynamic sizes.  Each
+runs twice.  The exit code
 is 1 if anything was found.
 """
 
@@ -33,15 +34,15 @@ def problem(seed: int, backend: str) -> str:
     given: dict[str, Any] = dict(made.arguments)
     env: Env = {n: a.astype(np.int64) for n, a in made.arguments.items()}
     made.run(env)
-    options = _options(seed) if backend == "cpu" else None
-    head = f"seed {seed} on {backend} {options or ''}\n{made.source}\n"
+    options, dynamic = _options(seed) if backend == "cpu" else ({}, ())
+    head = f"seed {seed} on {backend} {options} {dynamic}\n{made.source}\n"
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", tc.Warning)
             if backend == "interpret":
                 calls = [tc.interpret(made.source, **given)]
             else:
-                kernel = tc.compile(made.source, backend, options=options)
+                kernel = tc.compile(made.source, backend, options=options, dynamic=dynamic)
                 calls = [kernel(**given) for _ in range(2)]
     except tc.Error as e:
         return f"{head}{e}"
@@ -57,12 +58,13 @@ def problem(seed: int, backend: str) -> str:
     return ""
 
 
-def _options(seed: int) -> dict[str, Any]:
+def _options(seed: int) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """Options, and sizes that stay dynamic."""
     rng = random.Random(seed)
     found: dict[str, Any] = dict(SMALL) if rng.random() < 0.5 else {}
     if rng.random() < 0.35:
         found["isa"] = rng.choice(available_isas())
-    return found
+    return found, tuple(rng.sample("NMKT", rng.choice((0, 0, 0, 1, 2))))
 
 
 def main(argv: list[str] | None = None) -> int:

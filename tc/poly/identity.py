@@ -13,12 +13,15 @@ def identity_nest(program: Program) -> LoopNest:
     """Statements in the order of the program, each with its loops in the order of its domain."""
     if program.composite:
         found = segments.parts(program)
-        nest, _ = composition.composed(program, found, lambda p: _compiled(p.program))
+        nest, _ = composition.composed(
+            program, found, lambda p: composition.Compiled(_straight(p.program), p.program)
+        )
         return nest
+    return _straight(program)
+
+
+def _straight(program: Program) -> LoopNest:
+    """The nest of a program without sequential loops, which may have scatters."""
     with isl_context():
         polyhedra = scop.build(program)
         return loop_nest.assemble(program, ast.loops(polyhedra, schedule.identity(polyhedra)))
-
-
-def _compiled(program: Program) -> composition.Compiled:
-    return composition.Compiled(identity_nest(program), program)

@@ -22,7 +22,7 @@ def test_random_programs(backend: str) -> None:
 
 
 def test_each_kind_of_statement_is_made() -> None:
-    sources = [program(seed).source for seed in range(100)]
+    sources = [program(seed).source for seed in range(300)]
     for text in (
         "for t in",
         "for j in",

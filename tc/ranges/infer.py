@@ -276,16 +276,29 @@ class _Inference:
 
     def _settle(self, t: r.Tensor, d: int, statements: Sequence[int]) -> None:
         """Give a dimension the hull of what these statements write."""
-        found = [self.given[t, d][k] for k in statements]
-        lo, hi = found[0].lo, found[0].hi
-        for i in found[1:]:
+        lo, hi = self.given[t, d][statements[0]].lo, self.given[t, d][statements[0]].hi
+        for k in statements[1:]:
+            i = self.given[t, d][k]
             # No range has a negative extent, so one that begins behind another also ends behind it.
             before, behind = ("<", i.hi, lo), (">", i.lo, hi)
             least = i.lo if self.facts.proves(before) else self._least(lo, i.lo)
-            hi = i.hi if self.facts.proves(behind) else self._greatest(hi, i.hi)
-            lo = least
+            greatest = i.hi if self.facts.proves(behind) else self._greatest(hi, i.hi)
+            if self.checked.statements[k].loops:  # of which the bounds may say otherwise
+                self._needs(t, d, ("<=", least, lo), statements[0])
+                self._needs(t, d, (">=", greatest, hi), statements[0])
+            lo, hi = least, greatest
         self.facts.dims[t][d] = Interval(lo, hi)
         self.givers[t, d] = self.checked.statements[statements[0]].span
+
+    def _needs(self, t: r.Tensor, d: int, condition: Term, k: int) -> None:
+        """A precondition that what a statement writes lies within a range, unless that is shown."""
+        if not self.facts.waits(condition) and not self.facts.proves(condition):
+            text = f"dimension {d} of '{t.name}' must hold all that this statement writes"
+            found = self.facts.simplify(condition)
+            if isinstance(found, tuple) and found[0] == "<=" and isinstance(found[1], int):
+                found = (">=", found[2], found[1])
+            span = self.checked.statements[k].span
+            self.checks.preconditions.append(Precondition(expr_of(found), text, span))
 
     def _least(self, a: Term, b: Term) -> Term:
         if a == b or self.facts.proves(("<=", a, b)):

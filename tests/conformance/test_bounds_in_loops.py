@@ -58,3 +58,20 @@ def test_the_iteration_is_named(name: str, backend: str) -> None:
 def test_with_symbolic_sizes(dynamic: bool) -> None:
     body, where = PROGRAMS["a scatter"]
     assert message(body, "cpu", -1, dynamic=dynamic).endswith(f", at {where}")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "c(0) = y(0) for j in 1:N { c(j) = c(j-1) + x(j) }",
+        "c(N-1) = y(0) for j in N-2:-1:-1 { c(j) = c(j+1) + x(j) }",
+    ],
+)
+def test_what_is_written_before_a_loop_lies_in_the_tensor(body: str) -> None:
+    """Without elements the loop has none, and the tensor no place for the first one."""
+    kernel = tc.compile(f"def f(float(N) x, float(M) y) -> (c) {{ {body} }}", "reference")
+    assert "N >= 1" in [p.condition for p in kernel.preconditions]
+    one, two = np.ones(1, np.float32), np.ones(2, np.float32)
+    np.testing.assert_array_equal(kernel(one, two), [1])
+    with pytest.raises(tc.PreconditionError, match="dimension 0 of 'c' must hold all that this statement"):
+        kernel(np.zeros(0, np.float32), two)

@@ -16,7 +16,7 @@ from tc.ir.evaluate import evaluate
 from tc.ir.expr import Add, Call, Expr, IntImm, Let, Sub, Variable, children, rebuild, variables, walk
 from tc.ir.program import Box, Domain, IterVar, Program, Range, Stage, fresh
 from tc.ir.simplify import linear_terms, simplify
-from tc.transforms.program.stages import with_temporary
+from tc.transforms.program.stages import tensor_names, with_temporary
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +124,7 @@ def _not_negative(e: Expr) -> bool:
 def _copied(program: Program, stage_name: str, column: Column) -> tuple[Program, str]:
     """The program with a stage that copies a column, right before the stage that reads it."""
     stage = program.stage(stage_name)
-    taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
+    taken = tensor_names(program)
     name = fresh(f"{stage.func}_{stage.name}_column", taken)
     number = fresh(f"{stage.name}c", {s.name for s in program.stages})
     box, dtype = (column.place,), column.read.dtype

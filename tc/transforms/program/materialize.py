@@ -43,7 +43,7 @@ from tc.transforms.program.coordinates import (
     sided,
     sum_of,
 )
-from tc.transforms.program.temporaries import with_stages_before, with_temporary
+from tc.transforms.program.stages import tensor_names, with_stages_before, with_temporary
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ def _materialized(
     reads: dict[Expr, Expr] = {}
     stages: list[Stage] = []
     for o in operands:
-        taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
+        taken = tensor_names(program)
         name = fresh(f"{stage.func}_operand", taken)
         domain = domain_of(program, stage, o.coordinates)
         args = tuple(Variable(v.name) for v in domain.vars)
@@ -170,7 +170,7 @@ def _materialized(
         value = moved(sided(stage, o.value), o.coordinates, domain.names, stage.domain.names)
         number = fresh(f"{stage.name}o", {s.name for s in (*program.stages, *stages)})
         stages.append(Stage(number, name, args, None, value, domain, stage.text, False, stage.span))
-        program = with_temporary(program, stage, name, value.dtype, box)
+        program = with_temporary(program, name, value.dtype, box, stage.func)
         reads[without_sites(o.value)] = Call(name, tuple(map(sum_of, o.coordinates)), value.dtype, "func")
 
     def visit(e: Expr) -> Expr:

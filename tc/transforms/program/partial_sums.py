@@ -41,7 +41,7 @@ from tc.transforms.program.coordinates import (
     sided,
     sum_of,
 )
-from tc.transforms.program.temporaries import with_stages_before, with_temporary
+from tc.transforms.program.stages import tensor_names, with_stages_before, with_temporary
 
 _MOST_VARIABLES = 6  # of a reduction whose orders are all tried
 _SPARE = 1 << 28  # bytes of temporaries that are no trouble, however small the caller's arrays are
@@ -136,11 +136,10 @@ class _Search:
     """The order of least instances in which a stage's reduction variables are summed."""
 
     def __init__(self, program: Program, stage: Stage, typical: Mapping[str, int]) -> None:
-        self.program = program
         self.stage = stage
         self.ranges = {v.name: v.range for v in stage.domain.vars}
         self.extents = {n: max(0, evaluate(r.extent, typical)) for n, r in self.ranges.items()}
-        self.taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
+        self.taken = tensor_names(program)
         self.pure = frozenset(v.name for v in stage.domain.vars if v.kind == "pure")
         self.forms: dict[tuple[Expr, ...], tuple[Form, ...]] = {}
         self.conditions = [variables(c) & self.ranges.keys() for c in stage.domain.conditions]
@@ -237,7 +236,8 @@ def _rewritten(program: Program, stage: Stage, path: _Path) -> Program:
             replace(new, name=start, op=None, value=neutral(stage.op, t), domain=domain, init=True),
             replace(new, name=sums, value=value, domain=Domain((*domain.vars, *inner), conditions)),
         )
-        program = with_temporary(program, stage, part.name, t, tuple(v.range for v in domain.vars))
+        box = tuple(v.range for v in domain.vars)
+        program = with_temporary(program, part.name, t, box, stage.func)
     rest = tuple(v for v in stage.domain.vars if v.kind == "pure" or v.name in path.left)
     last = replace(stage, value=reduce(Mul, path.factors), domain=replace(stage.domain, vars=rest))
     return with_stages_before(program, stage, made, last)

@@ -41,6 +41,7 @@ from tc.ir.program import Buffer, Domain, Func, IterVar, Op, Program, Range, Sta
 from tc.ir.simplify import linear_terms, simplify
 from tc.transforms.program import guards
 from tc.transforms.program.reductions import covers, neutral_start, reads_others
+from tc.transforms.program.stages import tensor_names
 
 _MOST = 8  # statements for one reduction, at most; more would only make the code longer
 
@@ -199,7 +200,7 @@ class _Splitter:
     def __init__(self, program: Program, stage: Stage, phases: Sequence[Phase]) -> None:
         self.source, self.stage, self.phases = program, stage, phases
         self.func = program.func(stage.func)
-        taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
+        taken = tensor_names(program)
         self.name = fresh(f"{self.func.buffer}_phases", taken)
         self.stage_names = {s.name for s in program.stages}
         names = set(stage.domain.names) | set(program.sizes)

@@ -43,6 +43,7 @@ from tc.ir.lower import neutral
 from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh
 from tc.ir.simplify import simplify
 from tc.transforms.program.prefix_forms import Prefix, each_is_a_point, prefix_of
+from tc.transforms.program.stages import tensor_names
 
 _CHUNKS = 2  # points of a prefix, below which direct sums are as fast
 
@@ -114,7 +115,7 @@ class _Rewriter:
         self.temporaries: list[Stage] = []
         self.results: list[Stage] = []
         self.buffers: list[Buffer] = []
-        self.taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
+        self.taken = tensor_names(program)
         self.stage_names = {s.name for s in program.stages}
         self.variables = set(stage.domain.names) | set(program.sizes)
         of_values = variables(stage.value).union(*map(variables, prefix.of_values))

@@ -17,8 +17,9 @@ from tc.dtypes import accumulator
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import LT, Add, Call, Expr, FloorDiv, IntImm, Mul, Variable, substitute, variables, walk
 from tc.ir.lower import neutral
-from tc.ir.program import Buffer, Domain, Func, IterVar, Program, Range, Stage, fresh, moved_sites
+from tc.ir.program import Domain, IterVar, Program, Range, Stage, fresh, moved_sites
 from tc.ir.simplify import simplify
+from tc.transforms.program.stages import tensor_names, with_temporary
 
 # Elements: parts of contiguous dimensions are whole cache lines where that costs nothing.
 _GRAINS = (64, 32, 16, 8, 1)
@@ -186,7 +187,7 @@ def _near(stage: Stage, extents: Mapping[str, int]) -> frozenset[str]:
 
 def _factored(program: Program, stage: Stage, sizes: Mapping[str, int]) -> Program:
     assert stage.op is not None
-    taken = {b.name for b in program.buffers} | {f.name for f in program.funcs}
+    taken = tensor_names(program)
     name = fresh(f"{stage.func}_part", taken)
     func = program.func(stage.func)
     dtype = accumulator(func.dtype, stage.value.dtype)
@@ -213,15 +214,8 @@ def _factored(program: Program, stage: Stage, sizes: Mapping[str, int]) -> Progr
     # What starts the results goes where they are used, and can stay in registers until they are combined.
     start = () if reads or not before or before[-1].func != stage.func else before[-1:]
     stages = (*before[: len(before) - len(start)], init, update, *start, combined, *after)
-    where = next(i for i, f in enumerate(program.funcs) if f.name == stage.func)
-    new = Func(name, name, dtype, box, None)
-    return replace(
-        program,
-        buffers=(*program.buffers, Buffer(name, dtype, box, "temporary")),
-        funcs=(*program.funcs[:where], new, *program.funcs[where:]),
-        stages=stages,
-        sites=moved_sites(program, update, cut.at),
-    )
+    sites = moved_sites(program, update, cut.at)
+    return replace(with_temporary(program, name, dtype, box, stage.func), stages=stages, sites=sites)
 
 
 @dataclass(frozen=True, slots=True)

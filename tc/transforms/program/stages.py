@@ -46,6 +46,24 @@ def in_place_of(program: Program, stages: Sequence[Stage], made: Sequence[Stage]
     return replace(program, stages=tuple(rest))
 
 
+def tensor_names(program: Program) -> set[str]:
+    """The names of buffers and Funcs."""
+    return {b.name for b in program.buffers} | {f.name for f in program.funcs}
+
+
+def with_stages_before(program: Program, stage: Stage, made: Sequence[Stage], reader: Stage) -> Program:
+    """The program with stages before `stage`, in whose place stands `reader`.
+
+    They do not come between a result's first values and its sums, which one loop nest computes.
+    """
+    own = program.func_buffers[stage.func]
+    at = position = program.stages.index(stage)
+    while at and program.func_buffers[program.stages[at - 1].func] == own:
+        at -= 1
+    old = program.stages[at : position + 1]
+    return in_place_of(program, old, (*made, *old[:-1], reader))
+
+
 def with_temporary(program: Program, name: str, dtype: DType, box: Box, before: str) -> Program:
     """The program with a temporary, whose only version comes before the Func `before`."""
     where = next(i for i, f in enumerate(program.funcs) if f.name == before)

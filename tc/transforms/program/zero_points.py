@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 from tc.dtypes import INT32
 from tc.ir.expr import Add, Call, Cast, Expr, IntImm, Mul, Sub, Variable, imm, variables
 from tc.ir.lower import neutral
-from tc.ir.program import Buffer, Domain, Func, Program, Stage, fresh
+from tc.ir.program import Domain, Program, Stage, fresh
 from tc.transforms.program.reductions import loop_invariant, neutral_start
+from tc.transforms.program.stages import tensor_names, with_temporary
 
 _NARROW = 16  # bits of an operand of dot product instructions, at most
 
@@ -109,7 +110,7 @@ def _expanded(program: Program, s: Stage, a: _Factor, b: _Factor) -> Program:
 def _sums(program: Program, s: Stage, value: Expr) -> tuple[Program, list[Stage], Expr]:
     """The program with a temporary for the sums of one factor, the stages that compute these, and the sum
     that an instance of `s` needs."""
-    names = {b.name for b in program.buffers} | {f.name for f in program.funcs}
+    names = tensor_names(program)
     name = fresh(f"{s.func}_sums", names)
     taken = {x.name for x in program.stages} | {f"{f.name}_start" for f in program.funcs}
     pure = tuple(v for v in s.domain.vars if v.kind == "pure" and v.name in variables(value))
@@ -124,10 +125,5 @@ def _sums(program: Program, s: Stage, value: Expr) -> tuple[Program, list[Stage]
         start, name=fresh(f"{s.name}{name}", taken), op="+", init=False, value=value, domain=domain
     )
     box = tuple(v.range for v in pure)
-    where = next(i for i, f in enumerate(program.funcs) if f.name == s.func)
-    program = replace(
-        program,
-        buffers=(*program.buffers, Buffer(name, INT32, box, "temporary")),
-        funcs=(*program.funcs[:where], Func(name, name, INT32, box, None), *program.funcs[where:]),
-    )
+    program = with_temporary(program, name, INT32, box, s.func)
     return program, [start, total], Call(name, args, INT32, "func")

@@ -5,8 +5,7 @@ arg-reductions, equal to the bit to what an evaluator of their own computes.
 
 Vectors have up to 64 elements, so that there are full vectors and remainders.  On cpu, half of the programs
 run with caches of a few elements, a third with another instruction set, two fifths with dynamic sizes.  Each
-runs twice.  The exit code
-is 1 if anything was found.
+runs twice.  The exit code is 1 if anything was found.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fuzz.whole_values import COMBINE, MOST, SMALL, Array, Axes, Env, Expressions, Tensor, Value, add
+from fuzz.whole_values import COMBINE, MOST, NEUTRAL, SMALL, Array, Axes, Env, Expressions, Tensor, Value, add
 
 Run = Callable[[Env], None]
 
@@ -275,12 +275,11 @@ class _Maker(Expressions):
         x = Tensor(self.fresh("b"), tuple(axes.values()), value.bound * (count if op == "+" else 1))
         self.write(x, list(axes), f"{op}=!", value, every, condition)
         self.visible.append(x)
-        neutral = {"+": 0, "*": 1, "max": -MOST, "min": MOST}[op]
 
         def run(env: Env) -> None:
             made = self.points(value, env, every)
             if condition is not None:
-                made = np.where(self.points(condition, env, every), made, neutral)
+                made = np.where(self.points(condition, env, every), made, NEUTRAL[op])
             last = tuple(range(len(axes), len(every)))
             env[x.name] = COMBINE[op].reduce(made, axis=last)
 
@@ -311,11 +310,10 @@ class _Maker(Expressions):
         condition = Value(f"k {relation} i", lambda env: inside(env["k"], env["i"]), 1, False)
         self.write(x, list(axes), f"{op}=!", value, every, condition)
         self.visible.append(x)
-        neutral = {"+": 0, "max": -MOST, "min": MOST}[op]
 
         def run(env: Env) -> None:
             made = self.points(value, env, every)
-            kept = np.where(self.points(condition, env, every), made, neutral)
+            kept = np.where(self.points(condition, env, every), made, NEUTRAL[op])
             env[x.name] = COMBINE[op].reduce(kept, axis=-1)
 
         return [run]
@@ -341,12 +339,11 @@ class _Maker(Expressions):
             self.visible.append(extreme)
         self.indices.append((x, size))
         self.visible.append(x)
-        neutral = -MOST if op == "max" else MOST
 
         def run(env: Env) -> None:
             made = self.points(value, env, every)
             if condition is not None:
-                made = np.where(self.points(condition, env, every), made, neutral)
+                made = np.where(self.points(condition, env, every), made, NEUTRAL[op])
             env[x.name] = (np.argmax if op == "max" else np.argmin)(made, axis=-1)
             env[extreme.name] = COMBINE[op].reduce(made, axis=-1)
 

@@ -23,6 +23,7 @@ Axes = Mapping[str, str]  # the variables of a statement, and the sizes that bou
 MOST = 1_000_000  # of an absolute value within a statement; sums have up to eight times as much
 SMALL = 9
 COMBINE: Mapping[str, Any] = {"+": np.add, "max": np.maximum, "min": np.minimum, "*": np.multiply}
+NEUTRAL: Mapping[str, int] = {"+": 0, "*": 1, "max": -MOST, "min": MOST}
 MARGIN = "  "  # before a statement that is in no loop
 
 

@@ -139,19 +139,19 @@ class Op(OfDef["Op"]):
         return found(*arrays)
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        if len(args) > len(self._names):
+        if len(args) > len(self.names):
             raise TypeError(
-                f"{self.kernel.name}() takes {len(self._names)} arguments but {len(args)} were given"
+                f"{self.kernel.name}() takes {len(self.names)} arguments but {len(args)} were given"
             )
-        by_name = dict(zip(self._names, args, strict=False))
+        by_name = dict(zip(self.names, args, strict=False))
         for n, v in kwargs.items():
-            if n not in self._names or n in by_name:
+            if n not in self.names or n in by_name:
                 raise TypeError(f"{self.kernel.name}() got an unexpected or repeated argument '{n}'")
             by_name[n] = v
-        missing = [n for n in self._names if n not in by_name]
+        missing = [n for n in self.names if n not in by_name]
         if missing:
             raise TypeError(f"{self.kernel.name}() misses {', '.join(missing)}")
-        return [by_name[n] for n in self._names]
+        return [by_name[n] for n in self.names]
 
     def _function(self, scalars: Mapping[str, Any]) -> Callable[..., Any]:
         """The function of the tensors alone, with its derivative."""
@@ -242,7 +242,7 @@ class Op(OfDef["Op"]):
                 **scalars,
                 **{p.name: np.asarray(a) for (p, _), a in zip(self.tensors, arrays, strict=True)},
             }
-            found = self.kernel(*(at[n] for n in self._names))
+            found = self.kernel(*(at[n] for n in self.names))
             return tuple(np.asarray(x) for x in several(found))
 
         return jax.pure_callback(run, tuple(results), *tensors, vmap_method="sequential")
@@ -254,7 +254,7 @@ class Op(OfDef["Op"]):
         names = [p.name for (p, _), b in zip(self.tensors, batched, strict=True) if b]
         made, flags = self.batch(names, backward=None)  # derivatives are those of the function around it
         by_name = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
-        found = made(*(by_name[n] for n in self._names))
+        found = made(*(by_name[n] for n in self.names))
         return (found, flags[0]) if len(flags) == 1 else (tuple(found), tuple(flags))
 
     def _check(self, holds: Any, what: str) -> None:
@@ -275,7 +275,7 @@ class Op(OfDef["Op"]):
             seeds = dict(zip(self._results, adjoints, strict=True))
             given = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
             rest = [jax.numpy.atleast_1d(x) for x in (*kept, *(_conjugate(seeds[n]) for n in g.seeds))]
-            found = several(function(*(given[n] for n in self._names), *rest))
+            found = several(function(*(given[n] for n in self.names), *rest))
             of = dict(zip(g.wrt, map(_conjugate, found), strict=True))
         out: list[Any] = []
         for (p, t), a in zip(self.tensors, arrays, strict=True):

@@ -29,7 +29,7 @@ class OfDef(Generic[O]):
         self._backend = backend
         self._options = options
         self._params = kernel.front.checked.params
-        self._names = [p.name for p in self._params]
+        self.names = [p.name for p in self._params]
         self._gradients: dict[tuple[Any, ...], tuple[Gradient, O]] = {}
         self._tangents: dict[tuple[Any, ...], tuple[tuple[str, ...], O]] = {}
         self._batches: dict[tuple[str, ...], O] = {}
@@ -37,11 +37,6 @@ class OfDef(Generic[O]):
     def another(self, source: str, **more: Any) -> O:
         """The operator of a source that was made from this one's."""
         raise NotImplementedError
-
-    @property
-    def names(self) -> list[str]:
-        """The parameters in order."""
-        return self._names
 
     @property
     def parameters(self) -> dict[str, DType | None]:

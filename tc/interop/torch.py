@@ -146,7 +146,7 @@ class Op(OfDef["Op"]):
         return self._transformed(*args) if _is_transformed() else self.default(*args)
 
     def _ordered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        names = [*self._names, *self._inout]
+        names = [*self.names, *self._inout]
         rest = names[len(args) :]
         for n in kwargs:
             if n not in rest:
@@ -210,7 +210,7 @@ class Op(OfDef["Op"]):
     def _fake(self, *args: Any) -> Any:
         if self._inout:
             return None
-        given = dict(zip(self._names, args, strict=True))
+        given = dict(zip(self.names, args, strict=True))
         tensors = {p.name: given[p.name] for p, _ in self.tensors}
         scalars = {n: int(given[n]) for n in self.kernel.front.specialized}
 
@@ -270,7 +270,7 @@ class Op(OfDef["Op"]):
             )
         tensors = iter(ctx.saved_tensors)
         args = [next(tensors) if isinstance(p, r.Tensor) else ctx.scalars[p.name] for p in self._params]
-        along = {n: t for n, t in zip(self._names, tangents, strict=True) if isinstance(t, torch.Tensor)}
+        along = {n: t for n, t in zip(self.names, tangents, strict=True) if isinstance(t, torch.Tensor)}
         made = self.tangent(ctx.scalars, tuple(along))
         if made is None:
             none = (None,) * len(self._results)
@@ -286,7 +286,7 @@ class Op(OfDef["Op"]):
     def _vmap(self, info: Any, in_dims: tuple[int | None, ...], *args: Any) -> Any:
         """The operator on a batch: one of another def, with one more index."""
         moved = [a if d is None else a.movedim(d, 0) for a, d in zip(args, in_dims, strict=True)]
-        batched = tuple(n for n, d in zip(self._names, in_dims, strict=True) if d is not None)
+        batched = tuple(n for n, d in zip(self.names, in_dims, strict=True) if d is not None)
         operator, flags = self.batch(batched, ties=self.ties)
         out_dims = tuple(0 if flag else None for flag in flags)
         return operator(*moved), out_dims[0] if len(out_dims) == 1 else out_dims
@@ -305,7 +305,7 @@ class Op(OfDef["Op"]):
             if needed and isinstance(p, r.Tensor)
         )
         ctx.wrt = wrt
-        scalars = {n: a for n, a in zip(self._names, inputs, strict=True) if not isinstance(a, torch.Tensor)}
+        scalars = {n: a for n, a in zip(self.names, inputs, strict=True) if not isinstance(a, torch.Tensor)}
         ctx.scalars = scalars
         tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
         ctx.made = None
@@ -355,7 +355,7 @@ class Op(OfDef["Op"]):
                 code="TC0524",
                 help=f"return the adjoints of {', '.join(p.name for p in floating)}, in this order",
             )
-        by_name = dict(zip(self._names, given, strict=True))
+        by_name = dict(zip(self.names, given, strict=True))
         for p, g in zip(floating, found, strict=True):
             if g is not None and tuple(g.shape) != tuple(by_name[p.name].shape):
                 raise ArgumentError(

@@ -92,18 +92,19 @@ def _linear(e: Expr) -> tuple[Mapping[Expr, int], int] | None:
 
 def _most(index: Expr, ranges: Mapping[str, Range]) -> Expr:
     """The greatest magnitude of an index, or of a size."""
+    if isinstance(index, Variable) and index.name not in ranges:
+        return index
     terms, constant = linear_terms(index)
     low: Expr = IntImm(constant)
     last: Expr = IntImm(constant)
     for x, c in terms.items():
         assert isinstance(x, Variable)
         r = ranges.get(x.name)
-        ends_ = (x, x) if r is None else (r.min, Sub(r.end, IntImm(1)))
-        least, greatest = ends_ if c > 0 else reversed(ends_)
+        least, greatest = (x, x) if r is None else (r.min, Sub(r.end, IntImm(1)))
+        if c < 0:
+            least, greatest = greatest, least
         low, last = Add(low, Mul(IntImm(c), least)), Add(last, Mul(IntImm(c), greatest))
     low, last = simplify(low, exact=True), simplify(last, exact=True)
-    if isinstance(index, Variable) and index.name not in ranges:
-        return index
     if isinstance(low, IntImm) and low.value >= 0:
         return Max(last, ZERO)
     return Max(Max(last, Sub(ZERO, low)), ZERO)

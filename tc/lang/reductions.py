@@ -58,7 +58,10 @@ def check_own_reads(st: r.Statement) -> None:
                     code="TC0231",
                     help="read a copy that an earlier statement makes",
                 )
-            if any(_reads_data(sub, st) for sub in a.subscripts) and not _another_row(a, st):
+            data = [_reads_data(r.expand_lets(sub, st)) for sub in a.subscripts]
+            # Where the statement writes a single row in a dimension, isl tells whether it reads another one.
+            row = any(x.point is not None and not d for x, d in zip(st.subscripts, data, strict=True))
+            if any(data) and not row:
                 raise SemanticError(
                     f"the statement writes '{st.target.name}' and reads it at a subscript that depends "
                     "on data",
@@ -68,17 +71,8 @@ def check_own_reads(st: r.Statement) -> None:
                 )
 
 
-def _another_row(a: r.Access, st: r.Statement) -> bool:
-    """Whether the statement writes a single row in a dimension in which the access's subscript does not
-    depend on data, so that isl can tell whether it reads another one."""
-    return any(
-        x.point is not None and not _reads_data(sub, st)
-        for x, sub in zip(st.subscripts, a.subscripts, strict=True)
-    )
-
-
-def _reads_data(sub: r.Exp, st: r.Statement) -> bool:
-    return any(isinstance(x, r.Access) for x in r.walk(r.expand_lets(sub, st)))
+def _reads_data(e: r.Exp) -> bool:
+    return any(isinstance(x, r.Access) for x in r.walk(e))
 
 
 def structural_scalars(st: r.Statement) -> set[str]:
@@ -125,7 +119,7 @@ def _data_dependent(statements: Iterable[r.Statement]) -> Iterator[Warning]:
                     full = r.expand_lets(sub, st)
                     if not is_inexact(full):
                         continue
-                    data = any(isinstance(x, r.Access) for x in r.walk(full))
+                    data = _reads_data(full)
                     why = "depends on data" if data else "is computed in a type that may change it"
                     yield DataDependentAccess(
                         f"a subscript of '{a.tensor.name}' {why} and is checked when the kernel runs",

@@ -179,9 +179,10 @@ class Affine:
         if e.dtype.bits < 32 or not e.dtype.is_signed:
             return None
         terms = [(abs(c), abs(c) * self.reach.get(k, _LARGE)) for k, c in form.items() if k != _CONST]
-        weight = min(sum(c for c, reach in terms if reach > _SMALL), _weight(e))
+        weight = sum(c for c, reach in terms if reach > _SMALL)
         reach = sum(reach for _, reach in terms if reach <= _SMALL) + abs(form.get(_CONST, 0))
-        if e.dtype.bits == 32 and (weight > self.parameters.summands or reach > 1 << 24):
+        most = self.parameters.summands
+        if e.dtype.bits == 32 and (reach > 1 << 24 or (weight > most and _weight(e) > most)):
             return None
         return form
 

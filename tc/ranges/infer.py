@@ -280,13 +280,14 @@ class _Inference:
         for k in statements[1:]:
             i = self.given[t, d][k]
             # No range has a negative extent, so one that begins behind another also ends behind it.
-            before, behind = ("<", i.hi, lo), (">", i.lo, hi)
-            least = i.lo if self.facts.proves(before) else self._least(lo, i.lo)
-            greatest = i.hi if self.facts.proves(behind) else self._greatest(hi, i.hi)
-            if self.checked.statements[k].loops:  # of which the bounds may say otherwise
-                self._needs(t, d, ("<=", least, lo), statements[0])
-                self._needs(t, d, (">=", greatest, hi), statements[0])
-            lo, hi = least, greatest
+            before, behind = self.facts.proves(("<", i.hi, lo)), self.facts.proves((">", i.lo, hi))
+            if self.checked.statements[k].loops:  # whose bounds may make it negative
+                if before:
+                    self._needs(t, d, ("<=", i.lo, lo), statements[0])
+                if behind:
+                    self._needs(t, d, (">=", i.hi, hi), statements[0])
+            lo = i.lo if before else self._least(lo, i.lo)
+            hi = i.hi if behind else self._greatest(hi, i.hi)
         self.facts.dims[t][d] = Interval(lo, hi)
         self.givers[t, d] = self.checked.statements[statements[0]].span
 

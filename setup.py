@@ -82,6 +82,7 @@ def extensions() -> list[Pybind11Extension]:
                 depends=headers,
                 extra_compile_args=["-O2", "-Wall", "-Wextra", "-pthread"],
                 extra_link_args=["-pthread"],
+                libraries=["dl"] if sys.platform == "linux" else [],  # a part of libc since glibc 2.34
             )
         )
     return found

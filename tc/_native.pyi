@@ -73,8 +73,9 @@ class Entry:
     def workspace(self) -> int: ...
     @property
     def address(self) -> int: ...
-    def run(self, addresses: Sequence[int], /) -> tuple[int, ErrorRecord | None]:
-        """Run on the addresses of inputs and outputs, unchecked: (code, error), error None when code is 0."""
+    def run(self, addresses: Sequence[int], of_torch: bool = False, /) -> tuple[int, ErrorRecord | None]:
+        """Run on the addresses of inputs and outputs, unchecked, on PyTorch's threads if they are `of_torch`:
+        (code, error), error None when code is 0."""
 
 class Dispatcher:
     """A callable over a list of entries, last used first, at most 64 unless `_keep` says otherwise.

@@ -425,13 +425,7 @@ class Kernel(KernelTools, KernelDevices):
             assert isinstance(launcher, Launcher)
             value, error = dispatch.call(bound, shapes, launcher.run, reads)
         else:
-
-            def run(inputs: Any, outputs: Any) -> Any:
-                addresses = [a.__array_interface__["data"][0] for a in (*inputs, *outputs)]
-                code, record = entry.run(addresses)
-                return record if code else None
-
-            value, error = dispatch.call(bound, shapes, run, reads)
+            value, error = dispatch.call_entry(bound, shapes, entry, reads)
             # An entry that starts from the neutral element must not serve calls that pass a buffer, and one
             # that works in place none that does not.
             if self._accumulated <= bound.out.keys() and not bound.aliases:

@@ -176,17 +176,10 @@ class Bundle(_native.Dispatcher):
         if bound.device is not None:
             return self._launch(instance, bound, made, runs, reads)
         if isinstance(runs, _native.Entry):
-            entry = runs
-
-            def run(inputs: Any, outputs: Any) -> Any:
-                addresses = [a.__array_interface__["data"][0] for a in (*inputs, *outputs)]
-                code, record = entry.run(addresses)
-                return record if code else None
-
-            value, error = dispatch.call(bound, made.shapes, run, reads)
+            value, error = dispatch.call_entry(bound, made.shapes, runs, reads)
             # An entry that starts from the neutral element must not serve calls that pass a buffer.
             if instance.accumulated <= kernel.given:
-                self._add(entry)
+                self._add(runs)
         else:
             value, error = dispatch.call(bound, made.shapes, runs.run, reads)
         if error is not None:

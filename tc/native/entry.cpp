@@ -4,6 +4,7 @@
 #include "fpmode.h"
 #include "interrupt.h"
 #include "numbers.h"
+#include "torch_threads.h"
 
 #include <chrono>
 #include <climits>
@@ -226,9 +227,12 @@ void entry_dealloc(PyObject *object) {
   Py_DECREF(type);
 }
 
-PyObject *entry_run(PyObject *object, PyObject *arg) {
+PyObject *entry_run(PyObject *object, PyObject *args) {
   const EntryData &data = *reinterpret_cast<Entry *>(object)->data;
-  PyObject *list = PySequence_Tuple(arg);
+  PyObject *addresses = nullptr;
+  int of_torch = 0;
+  if (!PyArg_ParseTuple(args, "O|p:run", &addresses, &of_torch)) return nullptr;
+  PyObject *list = PySequence_Tuple(addresses);
   if (!list) return nullptr;
   if (data.device) {
     PyErr_SetString(PyExc_ValueError, "this kernel runs on a device");
@@ -251,7 +255,11 @@ PyObject *entry_run(PyObject *object, PyObject *arg) {
   int64_t error[kErrorWords];
   bool ran;
   Py_INCREF(object);
-  int32_t code = run_kernel(data, pointers.get(), error, &ran);
+  int32_t code;
+  {
+    pool::Borrowed threads(of_torch ? torch_threads() : nullptr);
+    code = run_kernel(data, pointers.get(), error, &ran);
+  }
   Py_DECREF(object);
   if (!ran) return nullptr;
   if (code == 0) return Py_BuildValue("(iO)", 0, Py_None);
@@ -272,10 +280,11 @@ PyObject *get_address(PyObject *object, void *) {
   return PyLong_FromVoidPtr(reinterpret_cast<void *>(reinterpret_cast<Entry *>(object)->data->kernel));
 }
 
-PyMethodDef methods[] = {{"run", entry_run, METH_O,
-                          "run(addresses) -> (code, error)\n\nRuns the kernel on the addresses of its inputs "
-                          "and outputs, unchecked. `error` is None\n"
-                          "when code is 0, else (access id, offending index, (iteration indices...), dimension)."},
+PyMethodDef methods[] = {{"run", entry_run, METH_VARARGS,
+                          "run(addresses, of_torch=False) -> (code, error)\n\nRuns the kernel on the addresses "
+                          "of its inputs and outputs, unchecked, on PyTorch's threads if\n"
+                          "they are `of_torch`. `error` is None when code is 0, else (access id, offending index, "
+                          "(iteration\nindices...), dimension)."},
                          {nullptr, nullptr, 0, nullptr}};
 
 PyGetSetDef getters[] = {

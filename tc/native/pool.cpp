@@ -10,6 +10,7 @@
 // item, which is what makes short loops cheap on a loaded machine.
 #include "pool.h"
 
+#include "fpmode.h"
 #include "interrupt.h"
 
 #include <cfenv>
@@ -50,6 +51,7 @@ inline void relax() {
 }
 
 thread_local bool inside_item = false;
+thread_local const tc::pool::Team *borrowed = nullptr;
 
 int environment(const char *name, int fallback, int lowest, int highest) {
   const char *text = std::getenv(name);
@@ -127,7 +129,7 @@ struct alignas(64) Share {
 };
 
 struct Pool {
-  std::unique_ptr<Share[]> shares;  // of the caller and of each worker; changed only while there are none
+  std::unique_ptr<Share[]> shares;  // of the caller and of each worker; changed only while no worker is there
   std::atomic<int64_t> threads{1};
   alignas(64) std::atomic<uint32_t> jobs{0};  // that were opened
   alignas(64) std::atomic<int64_t> done{0};
@@ -155,8 +157,9 @@ struct Pool {
 };
 
 // Never destroyed: at exit the workers may still be parked on its condition variable.
-alignas(Pool) unsigned char storage[sizeof(Pool)];
-Pool *pool = new (storage) Pool;
+alignas(Pool) unsigned char storage[2][sizeof(Pool)];
+Pool *pool = new (storage[0]) Pool;
+Pool *lent = new (storage[1]) Pool;  // of the threads that are borrowed; it has no workers
 
 int here() {
 #ifdef __linux__
@@ -261,9 +264,15 @@ int wanted_threads(Pool &p) {
 // In the child of a fork the workers do not exist and any lock may be held by nobody.
 void forget_workers() {
   int count = pool->wanted.load(std::memory_order_relaxed);
-  pool = new (storage) Pool;
+  pool = new (storage[0]) Pool;
+  lent = new (storage[1]) Pool;
   pool->wanted.store(count, std::memory_order_relaxed);
   inside_item = false;
+}
+
+void watch_forks() {
+  static bool registered = (pthread_atfork(nullptr, nullptr, forget_workers), true);
+  (void)registered;
 }
 
 // A woken worker is often put on the processor of the thread that woke it, and when the two have no more
@@ -281,8 +290,7 @@ void keep_off_caller(Pool &p) {
 
 // `call` is held.
 void start(Pool &p) {
-  static bool registered = (pthread_atfork(nullptr, nullptr, forget_workers), true);
-  (void)registered;
+  watch_forks();
   p.started = true;
   p.avoided_cpu.store(-1, std::memory_order_relaxed);
 #ifdef __linux__
@@ -322,32 +330,27 @@ void halt(Pool &p) {
   p.started = false;
 }
 
-// `call` is held; count fits 32 bits.
-void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
+// Make a job known to the threads.  `call` is held; count fits 32 bits.
+void open_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
+  uint64_t threads = static_cast<uint64_t>(p.threads.load(std::memory_order_relaxed)), from = 0;
   p.fn.store(fn, std::memory_order_relaxed);
   p.context.store(context, std::memory_order_relaxed);
   p.first.store(first, std::memory_order_relaxed);
   p.count.store(count, std::memory_order_relaxed);
-  p.slot_each.store(count <= static_cast<int64_t>(p.workers.size()), std::memory_order_relaxed);
+  p.slot_each.store(static_cast<uint64_t>(count) < threads, std::memory_order_relaxed);
   p.owner.store(tc::interrupt::current(), std::memory_order_relaxed);
   p.done.store(0, std::memory_order_relaxed);
-  uint64_t threads = static_cast<uint64_t>(p.threads.load(std::memory_order_relaxed)), from = 0;
   for (uint64_t t = 0; t < threads; t++) {
     uint64_t items = static_cast<uint64_t>(count), to = from + items / threads + (t < items % threads);
     p.shares[t].left.store(from << 32 | to, std::memory_order_release);
     from = to;
   }
   p.jobs.fetch_add(1, std::memory_order_seq_cst);
-  if (p.parked.load(std::memory_order_seq_cst) > 0) {
-    {
-      std::lock_guard<std::mutex> lock(p.sleep);
-    }
-    p.wake_workers.notify_all();
-  }
-  inside_item = true;
-  while (claim(p, 0)) p.caller_cpu.store(here(), std::memory_order_relaxed);
-  inside_item = false;
-  p.caller_cpu.store(-1, std::memory_order_relaxed);  // it waits now, and may well share a processor
+}
+
+// Wait until all items are done; all of them were claimed.
+void wait_for_items(Pool &p) {
+  int64_t count = p.count.load(std::memory_order_relaxed);
   for (int i = 0; i < kCallerSpins; i++) {
     if (p.done.load(std::memory_order_acquire) == count) return;
     relax();
@@ -367,18 +370,66 @@ void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
   p.caller_sleeps.store(false, std::memory_order_relaxed);
 }
 
+// On the workers of the pool.  `call` is held; count fits 32 bits.
+void run_job(Pool &p, tc_task fn, int64_t first, int64_t count, void *context) {
+  open_job(p, fn, first, count, context);
+  if (p.parked.load(std::memory_order_seq_cst) > 0) {
+    {
+      std::lock_guard<std::mutex> lock(p.sleep);
+    }
+    p.wake_workers.notify_all();
+  }
+  inside_item = true;
+  while (claim(p, 0)) p.caller_cpu.store(here(), std::memory_order_relaxed);
+  inside_item = false;
+  p.caller_cpu.store(-1, std::memory_order_relaxed);  // it waits now, and may well share a processor
+  wait_for_items(p);
+}
+
+// What a borrowed thread does.
+void lend_a_hand(int thread, void *context) {
+  Pool &p = *static_cast<Pool *>(context);
+  tc::StandardFpMode mode;
+  tc::interrupt::Call *call = tc::interrupt::current();
+  inside_item = true;
+  while (claim(p, thread)) {
+  }
+  inside_item = false;
+  tc::interrupt::set_current(call);
+  if (thread == 0) wait_for_items(p);
+}
+
+// On borrowed threads.  The pool's `call` is held; count fits 32 bits.
+void run_borrowed(const tc::pool::Team &team, int size, tc_task fn, int64_t first, int64_t count, void *context) {
+  Pool &p = *lent;
+  if (p.threads.load(std::memory_order_relaxed) != size) {
+    watch_forks();
+    p.shares.reset(new Share[static_cast<size_t>(size)]);
+    p.threads.store(size, std::memory_order_relaxed);
+  }
+  open_job(p, fn, first, count, context);
+  team.run(lend_a_hand, &p, size);
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) void tc_parallel_for(tc_task fn, int64_t n, void *context) {
   Pool &p = *pool;
   if (n > 1 && !inside_item && p.call.try_lock()) {
     std::lock_guard<std::mutex> owner(p.call, std::adopt_lock);
-    if (!p.started) start(p);
-    if (!p.workers.empty()) {
-      keep_off_caller(p);
-      constexpr int64_t kMost = UINT32_MAX;
-      for (int64_t first = 0; first < n; first += kMost)
-        run_job(p, fn, first, n - first < kMost ? n - first : kMost, context);
+    constexpr int64_t kMost = UINT32_MAX;
+    int size = borrowed ? borrowed->size() : 0;
+    bool lend = size > 1 && size == wanted_threads(p);
+    if (!lend && !p.started) start(p);
+    if (lend || !p.workers.empty()) {
+      if (!lend) keep_off_caller(p);
+      for (int64_t first = 0; first < n; first += kMost) {
+        int64_t count = n - first < kMost ? n - first : kMost;
+        if (lend)
+          run_borrowed(*borrowed, size, fn, first, count, context);
+        else
+          run_job(p, fn, first, count, context);
+      }
       return;
     }
   }
@@ -386,6 +437,10 @@ extern "C" __attribute__((visibility("default"))) void tc_parallel_for(tc_task f
 }
 
 namespace tc::pool {
+
+Borrowed::Borrowed(const Team *team) : before_(borrowed) { borrowed = team; }
+
+Borrowed::~Borrowed() { borrowed = before_; }
 
 int num_threads() { return wanted_threads(*::pool); }
 

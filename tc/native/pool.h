@@ -18,6 +18,27 @@ void tc_parallel_for(tc_task fn, int64_t n, void *context);
 
 namespace tc::pool {
 
+// Threads of another library, which has loops of its own: workers of both would spin on the same processors.
+struct Team {
+  // How many threads a loop of this thread may have now, the calling one included; 0: it may have none.
+  int (*size)();
+  // Calls body(k, context) on the calling thread, k = 0, and on others, k < size, and returns when all of
+  // these calls have.
+  void (*run)(void (*body)(int k, void *context), void *context, int size);
+};
+
+// While it lives, loops of this thread run on a team where it has as many threads as the pool would have.
+class Borrowed {
+ public:
+  explicit Borrowed(const Team *team);  // null: loops run on the pool
+  ~Borrowed();
+  Borrowed(const Borrowed &) = delete;
+  Borrowed &operator=(const Borrowed &) = delete;
+
+ private:
+  const Team *before_;
+};
+
 // Threads that take part in a parallel loop, the calling one included.
 int num_threads();
 

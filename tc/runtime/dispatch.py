@@ -86,6 +86,19 @@ def call(
     return (made[0] if kind is None else kind(*made)), None
 
 
+def call_entry(
+    bound: Bound, shapes: Mapping[str, tuple[int, ...]], entry: _native.Entry, reads: Collection[str]
+) -> Any:
+    """`call` of an entry."""
+
+    def run(inputs: Sequence[np.ndarray[Any, Any]], outputs: Sequence[np.ndarray[Any, Any]]) -> Any:
+        addresses = [a.__array_interface__["data"][0] for a in (*inputs, *outputs)]
+        code, record = entry.run(addresses, bound.library == "torch")
+        return record if code else None
+
+    return call(bound, shapes, run, reads)
+
+
 def _input(p: Param, bound: Bound, aliased: bool) -> np.ndarray[Any, Any]:
     if p.scalar:
         return scalar(p, bound)

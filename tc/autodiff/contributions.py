@@ -16,6 +16,7 @@ from tc.autodiff.fibres import fibre, in_box
 from tc.autodiff.index_conditions import conjunction, reduced, within
 from tc.autodiff.loops import Loop, boxed, facts
 from tc.autodiff.names import Names
+from tc.autodiff.remainders import quotients
 from tc.autodiff.tape import Definition, Tape, Version
 from tc.dtypes import INT32
 from tc.ir.expr import (
@@ -95,9 +96,15 @@ class Contributions:
         if left is None:
             return None
         rest = tuple(replace(x, kind="reduction") for x in solved.rest)
+        domain, moved = quotients(Domain((*solved.element, *rest), left), local, sizes, given)
+        if moved:
+            at = {n: substitute(e, moved) for n, e in at.items()} | moved
+            left = reduced(domain.conditions, domain.vars, sizes, given)
+            if left is None:
+                return None
         found = iter(solved.args)
         placed = tuple(a if k else next(found) for a, k in zip(args, known, strict=True))
-        return Term(placed, _substituted(value, at), Domain((*solved.element, *rest), left))
+        return Term(placed, _substituted(value, at), replace(domain, conditions=left))
 
     def _scattered(
         self,

@@ -47,7 +47,7 @@ class _Forward:
         self.taken = names
         self.ties = ties
         self.results = results
-        self.active = active(tape, wrt)
+        self.active = active(tape, wrt, results)
         self.versions = dict(tape.versions)
         self.out: list[Definition] = []
         self.names: dict[str, str] = {}  # version -> its tangent

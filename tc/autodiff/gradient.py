@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 from tc.autodiff import source as write
 from tc.autodiff.contraction import contracted
+from tc.autodiff.existing_reads import reads_exist
 from tc.autodiff.extents import with_named_extents, without_names
+from tc.autodiff.index_conditions import within
 from tc.autodiff.names import Names
 from tc.autodiff.recorder import tape
-from tc.autodiff.reverse import Adjoints, active, adjoints
+from tc.autodiff.reverse import Adjoints, adjoints, reached
 from tc.autodiff.settled import settled
+from tc.autodiff.shared_sums import with_shared_sums
 from tc.autodiff.tape import Definition, Tape, Version, depends_on, reads
 from tc.errors import ArgumentError, Source, did_you_mean
 from tc.ir.expr import Expr, IntImm, Variable, variables
-from tc.ir.program import Program
+from tc.ir.program import IterVar, Program
 from tc.ir.simplify import simplify
 from tc.lang import resolved as r
 from tc.lang.builtins import BUILTINS
@@ -139,7 +143,7 @@ def differentiable(
     results = set(results_of(f, recorded, None))
     tensors = [p.name for p in f.checked.params if isinstance(p, r.Tensor)]
     return tuple(
-        n for n in tensors if recorded.versions[n].dtype.is_inexact and results & active(recorded, [n])
+        n for n in tensors if recorded.versions[n].dtype.is_inexact and results & reached(recorded, [n])
     )
 
 
@@ -176,7 +180,7 @@ def wrt_of(
                 code="TC0521",
                 help=did_you_mean(name, set(floating)) or f"such tensors are {', '.join(floating) or 'none'}",
             )
-        if set(results) & active(recorded, [inputs[name]]):
+        if set(results) & reached(recorded, [inputs[name]]):
             used.append(inputs[name])
         elif wrt is not None:
             raise ArgumentError(
@@ -215,7 +219,7 @@ def _written(
     tensors: bool,
 ) -> Gradient:
     found = replace(found, definitions=live_of(found.definitions, found.of.values()))
-    needed = _needed(recorded, found.definitions, frozenset(save))
+    needed = needed_of(recorded, found.definitions, frozenset(save))
     saved = tuple(s for s in save if s in needed)
     forward = [d for d in recorded.definitions if d.target in needed and d.target not in saved]
     known = set(recorded.sizes)
@@ -242,7 +246,15 @@ def _written(
         definitions += without_names([d], extents if d.target in looped else unnamed)
     definitions = [replace(d, value=settled(d.value, d.domain, recorded.sizes, d.loops)) for d in definitions]
     definitions = live_of(definitions, found.of.values())  # branches that are never taken are gone
-    definitions = contracted([write.from_zero(d, arguments, tensors) for d in definitions], found.versions)
+
+    @cache
+    def exist(e: Expr, own: tuple[IterVar, ...]) -> bool:
+        return reads_exist(e, found.versions, (*within(own), *recorded.facts), recorded.sizes)
+
+    definitions = with_shared_sums(definitions, names.fresh, exist)
+    given = {s: replace(found.versions[s], role="input") for s in saved}
+    definitions = [write.from_zero(d, arguments, tensors) for d in definitions]
+    definitions = contracted(definitions, {**found.versions, **given})
     lines = write.statements(definitions, names)
     body = "".join(f"  {line}\n" for line in lines)
     source = f"def {name}({', '.join(params)}) -> ({', '.join(returned)}) {{\n{body}}}\n"
@@ -274,7 +286,7 @@ def live_of(definitions: Sequence[Definition], wanted: Iterable[str]) -> tuple[D
     return tuple(d for d in definitions if d.target in live)
 
 
-def _needed(recorded: Tape, definitions: Sequence[Definition], saved: frozenset[str]) -> frozenset[str]:
+def needed_of(recorded: Tape, definitions: Sequence[Definition], saved: frozenset[str]) -> frozenset[str]:
     """The versions of a program whose values are read by adjoints, or by what computes these again."""
     needed: set[str] = set()
     left = [c.name for d in definitions for c in reads(d)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from tc.autodiff.arithmetic import literal
-from tc.halide.solve import Term
 from tc.ir.expr import (
     EQ,
     FALSE,
@@ -18,7 +17,6 @@ from tc.ir.expr import (
     TRUE,
     Add,
     And,
-    Call,
     Cast,
     Compare,
     Expr,
@@ -38,7 +36,7 @@ from tc.ir.expr import (
 )
 from tc.ir.program import IterVar
 from tc.ir.simplify import simplify
-from tc.poly.implication import implies
+from tc.poly.implication import implied
 
 _NEGATED: dict[type, type[Compare]] = {LT: GE, LE: GT, GT: LE, GE: LT, EQ: NE, NE: EQ}
 
@@ -153,36 +151,3 @@ def reduced(
 def within(ranges: Sequence[IterVar]) -> list[Expr]:
     """That variables are in their ranges."""
     return [c for v in ranges for c in (GE(Variable(v.name), v.range.min), LT(Variable(v.name), v.range.end))]
-
-
-def implied(condition: Expr, facts: Sequence[Expr], sizes: Collection[str]) -> bool:
-    """Whether a condition holds wherever `facts` do, as far as isl sees it."""
-    return implies([_term(f) for f in facts], _term(condition), sizes)
-
-
-_OPERATORS: dict[type, str] = {
-    **{Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max"},
-    **{EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=", And: "and", Or: "or"},
-}
-
-
-def _term(e: Expr) -> Term:
-    """An index expression as a term of the solver; what reads data is a variable of its own."""
-    match e:
-        case IntImm():
-            return e.value
-        case UIntImm():
-            return bool(e.value)
-        case Variable():
-            return e.name
-        case Not():
-            return ("not", _term(e.a))
-        case (
-            Add() | Sub() | Mul() | FloorDiv() | FloorMod() | Min() | Max()
-            | EQ() | NE() | LT() | LE() | GT() | GE() | And() | Or()
-        ):  # fmt: skip
-            return (_OPERATORS[type(e)], _term(e.a), _term(e.b))
-        case Call():
-            return ("data", repr(e))
-        case _:
-            return ("opaque", repr(e))

@@ -27,6 +27,7 @@ from tc.autodiff.index_conditions import conjunction, conjuncts, index_formula, 
 from tc.autodiff.loops import Loop, as_variables, boxed, counters, facts, ranges, reverse
 from tc.autodiff.names import Names
 from tc.autodiff.pieces import pieces
+from tc.autodiff.shift_invariance import without_effect
 from tc.autodiff.tape import Definition, Tape, Version, depends_on, reads
 from tc.errors import InternalError
 from tc.ir.expr import (
@@ -59,13 +60,22 @@ class Adjoints:
     seeds: Mapping[str, str]  # output -> the parameter that has its adjoint
 
 
-def active(tape: Tape, wrt: Collection[str]) -> frozenset[str]:
-    """The floating and complex versions whose values depend on those in `wrt`."""
+def active(tape: Tape, wrt: Collection[str], results: Collection[str]) -> frozenset[str]:
+    """The floating and complex versions that depend on those in `wrt`, without those to whose values the
+    results are indifferent."""
+    found = reached(tape, wrt)
+    dropped = without_effect(tape, found, results)
+    return reached(tape, wrt, dropped) if dropped else found
+
+
+def reached(tape: Tape, wrt: Collection[str], dropped: Collection[str] = ()) -> frozenset[str]:
+    """The floating and complex versions that depend on those in `wrt` by way of others than those dropped."""
     found, before = set(wrt), 0
     while len(found) != before:  # once, but for loops
         before = len(found)
         for d in tape.definitions:
-            if tape.versions[d.target].dtype.is_inexact and any(c.name in found for c in reads(d)):
+            inexact = tape.versions[d.target].dtype.is_inexact and d.target not in dropped
+            if inexact and any(c.name in found for c in reads(d)):
                 found.add(d.target)
     return frozenset(found)
 
@@ -90,7 +100,7 @@ class _Reverse:
         self.results = results
         self.taken = names
         self.ties = ties
-        self.active = active(tape, wrt) & depends_on(tape.definitions, results)
+        self.active = active(tape, wrt, results) & depends_on(tape.definitions, results)
         self.versions = dict(tape.versions)
         self.make = Contributions(tape, names, self.versions)
         # By version, and whether it is the value in an iteration of what is carried.

@@ -11,6 +11,29 @@ from collections.abc import Collection, Sequence
 import islpy as isl
 
 from tc.halide.solve import Term
+from tc.ir.expr import (
+    EQ,
+    GE,
+    GT,
+    LE,
+    LT,
+    NE,
+    Add,
+    And,
+    Call,
+    Expr,
+    FloorDiv,
+    FloorMod,
+    IntImm,
+    Max,
+    Min,
+    Mul,
+    Not,
+    Or,
+    Sub,
+    UIntImm,
+    Variable,
+)
 from tc.poly.context import GaveUp, given_up_after, isl_context
 
 _OPERATIONS = 20_000  # operations of isl; guards that need more prove nothing
@@ -40,6 +63,39 @@ def implies(guards: Sequence[Term], condition: Term, sizes: Collection[str]) -> 
                 return isl.Set.read_from_str(ctx, f"[{names}] -> {{ : {formula} }}").is_empty()
         except GaveUp:
             return False
+
+
+def implied(condition: Expr, facts: Sequence[Expr], sizes: Collection[str]) -> bool:
+    """`implies` for index expressions; what reads data is a variable of its own."""
+    return implies([_term(f) for f in facts], _term(condition), sizes)
+
+
+_OPERATORS: dict[type, str] = {
+    **{Add: "+", Sub: "-", Mul: "*", FloorDiv: "//", FloorMod: "%", Min: "min", Max: "max"},
+    **{EQ: "==", NE: "!=", LT: "<", LE: "<=", GT: ">", GE: ">=", And: "and", Or: "or"},
+}
+
+
+def _term(e: Expr) -> Term:
+    """An index expression as a term of the solver; what reads data is a variable of its own."""
+    match e:
+        case IntImm():
+            return e.value
+        case UIntImm():
+            return bool(e.value)
+        case Variable():
+            return e.name
+        case Not():
+            return ("not", _term(e.a))
+        case (
+            Add() | Sub() | Mul() | FloorDiv() | FloorMod() | Min() | Max()
+            | EQ() | NE() | LT() | LE() | GT() | GE() | And() | Or()
+        ):  # fmt: skip
+            return (_OPERATORS[type(e)], _term(e.a), _term(e.b))
+        case Call():
+            return ("data", repr(e))
+        case _:
+            return ("opaque", repr(e))
 
 
 def _nodes(t: Term) -> int:

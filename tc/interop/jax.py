@@ -166,11 +166,16 @@ class Op(OfDef["Op"]):
             return self._batch(scalars, tuple(batched), arrays)
 
         def forward(*arrays: Any) -> Any:
-            found = function(*arrays)  # not `call`, which has no derivative: this may be differentiated, too
-            by_name = dict(zip(self._results, several(found), strict=True))
-            made = self.gradient(scalars)
+            saving, saved = self.saving(scalars), self._saved(scalars)
+            if saving is None:  # not `call`, which has no derivative: this may be differentiated, too
+                found = several(function(*arrays))
+            else:
+                found = several(self.another(saving.source)(*self._given(scalars, arrays)))
+            by_name = dict(zip((*self._results, *saved), found, strict=True))
+            made = self.gradient(scalars, None, saved)
             kept = [by_name[n] for n in made[0].saved] if made is not None else []
-            return found, (arrays, kept)
+            own = found[: len(self._results)]
+            return (own[0] if len(own) == 1 else own), (arrays, kept)
 
         def backward(kept: Any, adjoints: Any) -> tuple[Any, ...]:
             given, results = kept
@@ -265,17 +270,26 @@ class Op(OfDef["Op"]):
 
     # ---- gradients
 
+    def _saved(self, scalars: Mapping[str, Any]) -> tuple[str, ...]:
+        """The temporaries that a call which is differentiated keeps."""
+        found = self.saving(scalars)
+        return () if found is None else found.saved
+
+    def _given(self, scalars: Mapping[str, Any], arrays: Sequence[Any]) -> list[Any]:
+        """The arguments in order."""
+        by_name = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
+        return [by_name[n] for n in self.names]
+
     def _adjoints(
         self, scalars: Mapping[str, Any], arrays: Sequence[Any], kept: Sequence[Any], adjoints: Sequence[Any]
     ) -> tuple[Any, ...]:
-        made = self.gradient(scalars)
+        made = self.gradient(scalars, None, self._saved(scalars))
         of: dict[str, Any] = {}
         if made is not None:
             g, function = made
             seeds = dict(zip(self._results, adjoints, strict=True))
-            given = {**scalars, **{p.name: a for (p, _), a in zip(self.tensors, arrays, strict=True)}}
             rest = [jax.numpy.atleast_1d(x) for x in (*kept, *(_conjugate(seeds[n]) for n in g.seeds))]
-            found = several(function(*(given[n] for n in self.names), *rest))
+            found = several(function(*self._given(scalars, arrays), *rest))
             of = dict(zip(g.wrt, map(_conjugate, found), strict=True))
         out: list[Any] = []
         for (p, t), a in zip(self.tensors, arrays, strict=True):

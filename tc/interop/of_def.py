@@ -10,6 +10,7 @@ from tc.api import Kernel
 from tc.autodiff.batched import vmap
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.autodiff.jvp import jvp
+from tc.autodiff.saving import Saving, saving
 from tc.dtypes import DType
 from tc.interop.quiet import quiet
 from tc.lang import resolved as r
@@ -32,6 +33,7 @@ class OfDef(Generic[O]):
         self.names = [p.name for p in self._params]
         self._gradients: dict[tuple[Any, ...], tuple[Gradient, O]] = {}
         self._tangents: dict[tuple[Any, ...], tuple[tuple[str, ...], O]] = {}
+        self._savings: dict[tuple[tuple[str, int], ...], Saving | None] = {}
         self._batches: dict[tuple[str, ...], O] = {}
 
     def another(self, source: str, **more: Any) -> O:
@@ -49,12 +51,16 @@ class OfDef(Generic[O]):
         return [(p, self.kernel.front.typed.dtype(p)) for p in self._params if isinstance(p, r.Tensor)]
 
     def gradient(
-        self, scalars: Mapping[str, Any], wrt: Collection[str] | None = None
+        self,
+        scalars: Mapping[str, Any],
+        wrt: Collection[str] | None = None,
+        saved: Sequence[str] = (),
     ) -> tuple[Gradient, O] | None:
         """The gradient with respect to the parameters that results depend on, of those in `wrt` if it is
-        given, and its operator; None if there are no such parameters."""
-        keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
-        key = (None if wrt is None else tuple(wrt), keyed)
+        given, and its operator; None if there are no such parameters.  It takes the temporaries `saved` that
+        it needs, beside results."""
+        keyed = self._keyed(scalars)
+        key = (None if wrt is None else tuple(wrt), keyed, tuple(saved))
         found = self._gradients.get(key)
         if found is None:
             reached = differentiable(self.source, self.kernel.name, dict(keyed))
@@ -67,7 +73,10 @@ class OfDef(Generic[O]):
                 reached,
                 self.kernel.name,
                 ties=self.ties,
-                save=[x.name for x in front.checked.returns if front.typed.dtype(x.tensor).is_inexact],
+                save=[
+                    *saved,
+                    *(x.name for x in front.checked.returns if front.typed.dtype(x.tensor).is_inexact),
+                ],
                 scalars=dict(keyed),
                 tensors=True,
             )
@@ -75,10 +84,27 @@ class OfDef(Generic[O]):
                 found = self._gradients.setdefault(key, (made, self.another(made.source)))
         return found
 
+    def saving(self, scalars: Mapping[str, Any]) -> Saving | None:
+        """The def that returns what the gradient would compute again; None if that is nothing, or there is no
+        gradient."""
+        keyed = self._keyed(scalars)
+        if keyed not in self._savings:
+            reached = differentiable(self.source, self.kernel.name, dict(keyed))
+            name = self.kernel.name
+            found = (
+                saving(self.source, reached, name, ties=self.ties, scalars=dict(keyed)) if reached else None
+            )
+            self._savings[keyed] = found
+        return self._savings[keyed]
+
+    def _keyed(self, scalars: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+        """The scalars that derivatives depend on."""
+        return tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
+
     def tangent(self, scalars: Mapping[str, Any], wrt: Collection[str]) -> tuple[tuple[str, ...], O] | None:
         """The derivative in a direction (`tc.jvp`): the parameters that results depend on, of those in `wrt`,
         and the operator; None if there are none."""
-        keyed = tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
+        keyed = self._keyed(scalars)
         key = (tuple(wrt), keyed)
         found = self._tangents.get(key)
         if found is None:

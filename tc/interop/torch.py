@@ -29,6 +29,7 @@ from tc.interop.generic import GenericOp
 from tc.interop.of_def import OfDef, several
 from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
+from tc.interop.torch_tensors import at_least_1d, differentiates, dtype_of, is_inexact, is_transformed
 from tc.lang import resolved as r
 from tc.open_kernels.generic_kernel import GenericKernel
 
@@ -37,8 +38,6 @@ Backward = str | Callable[..., Any] | None
 _LIBRARY = torch.library.Library("tc", "FRAGMENT")
 _OPERATORS: dict[tuple[Any, ...], Op] = {}
 _LOCK = threading.RLock()
-_KINDS = torch._C._functorch.TransformType
-_TRANSFORMS = (_KINDS.Grad, _KINDS.Jvp, _KINDS.Vmap)
 _SYMBOLIC = Arithmetic(torch.sym_min, torch.sym_max)
 
 
@@ -54,11 +53,13 @@ def op(
 ) -> Op:
     """An operator on tensors from a def: `entry` of `src`, by default the last one.
 
-    `name` stands in the registered name in place of that of the def.  `backward` is `"auto"` (`tc.grad`), the
-    source of a def, a callable, or None for an operator without gradients.  A backward def or callable takes
-    the arguments, then an adjoint for each floating or complex result, and returns the adjoint of each such
-    tensor parameter in order.  `ties` as in `tc.grad`; `backend` and options as in `tc.compile`, where by
-    default tensors on a GPU go to `cuda` and others to `cpu`.
+    `name` stands in the registered name in place of that of the def.  `backward` is `"auto"` (`tc.grad`),
+    the source of a def, a callable, or None for an operator without gradients.  A backward def or callable
+    takes the arguments, then an adjoint for each floating or complex result, and returns the adjoint of each
+    such tensor parameter in order.  A def all of whose parameters have names of parameters x, of results y
+    and of their adjoints d_y takes those, in any order: results are kept for it.  `ties` as in `tc.grad`;
+    `backend` and options as in `tc.compile`, where by default tensors on a GPU go to `cuda` and others to
+    `cpu`.
 
     The same arguments give the same operator.  Raises the errors of `tc.compile`.
     """
@@ -106,14 +107,19 @@ class Op(OfDef["Op"]):
         backend: str | None,
         ties: str,
         options: Mapping[str, Any],
+        origin: tuple[Op, tuple[str, ...]] | None = None,
     ) -> None:
+        """`origin`: the operator whose results come first, and what follows them, for its gradient."""
         super().__init__(source, kernel, backend, ties, options)
         self.backward = backward
+        self._origin, self._kept = (self, ()) if origin is None else origin
+        self._saved: dict[str, Op] = {}
+        self._named: tuple[Op | None] | None = None
         self._stem = name
         self._kernels: dict[str, Kernel] = {}
         returns = kernel.front.checked.returns
         self._inout = [x.name for x in returns if x.mode == "inout"]
-        self._dtypes = {x.name: _dtype(kernel.front.typed.dtype(x.tensor)) for x in returns}
+        self._dtypes = {x.name: dtype_of(kernel.front.typed.dtype(x.tensor)) for x in returns}
         self._results = [x.name for x in returns if x.name not in self._inout]
         if self._inout and self._results:
             raise ArgumentError(
@@ -143,7 +149,38 @@ class Op(OfDef["Op"]):
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if kwargs:
             args = self._ordered(args, kwargs)
-        return self._transformed(*args) if _is_transformed() else self.default(*args)
+        if is_transformed():
+            return self._transformed(*args)
+        saving = self._saving(args) if torch.is_grad_enabled() else None
+        if saving is None:
+            return self.default(*args)
+        found = saving.default(*args)
+        return found[0] if len(self._results) == 1 else found[: len(self._results)]
+
+    def _saving(self, args: Sequence[Any]) -> Op | None:
+        """The operator that returns what the pass backward of this call needs, too; None where there is no
+        such pass, or nothing to keep.  torch.compile decides itself what it keeps."""
+        if self.backward != "auto" or self._inout or torch.compiler.is_compiling():
+            return None
+        if not any(isinstance(a, torch.Tensor) and a.requires_grad for a in args):
+            return None
+        if len(args) != len(self.names):
+            return None  # which the operator says
+        scalars = {n: a for n, a in zip(self.names, args, strict=True) if not isinstance(a, torch.Tensor)}
+        if not all(isinstance(scalars[n], int) for n in self.kernel.front.specialized):
+            return None
+        made = self.saving(scalars)
+        if made is None:
+            return None
+        found = self._saved.get(made.source)
+        if found is None:
+            with quiet():
+                kernel: Any = compile(made.source, backend=None)
+                options = (None, "auto", self._backend, self.ties, self._options)
+                found = self._saved.setdefault(
+                    made.source, Op(made.source, kernel, *options, (self, made.saved))
+                )
+        return found
 
     def _ordered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
         names = [*self.names, *self._inout]
@@ -178,7 +215,7 @@ class Op(OfDef["Op"]):
             return
         torch.library.register_vmap(self.name, self._vmap, lib=_LIBRARY)
         torch.library.register_autograd(self.name, self._backward, setup_context=self._setup, lib=_LIBRARY)
-        floating = {_dtype(t) for _, t in self.tensors if t.is_float}
+        floating = {dtype_of(t) for _, t in self.tensors if t.is_float}
         if len(floating) == 1:
             (only,) = floating
             for device in ("cpu", "cuda"):
@@ -219,7 +256,7 @@ class Op(OfDef["Op"]):
 
         for p, t in self.tensors:
             found, integer = given[p.name].dtype, p.name in self.kernel.front.any_integer
-            check(found == _dtype(t) or integer, f"{p.name} has type {found}, not {_dtype(t)}")
+            check(found == dtype_of(t) or integer, f"{p.name} has type {found}, not {dtype_of(t)}")
         sizes = sizes_of(self.kernel, {n: tuple(t.shape) for n, t in tensors.items()}, check)
         shapes = shapes_of(self.kernel, sizes, scalars, _SYMBOLIC)
         like = next(iter(tensors.values()), None)
@@ -233,7 +270,7 @@ class Op(OfDef["Op"]):
         """The operator within a transform of `torch.func`, or of dual numbers; the dispatcher has no rules
         for these."""
         if self._inout:
-            if torch._C._functorch.peek_interpreter_stack() is None or not _differentiates():
+            if torch._C._functorch.peek_interpreter_stack() is None or not differentiates():
                 return self.default(*args)
             raise SemanticError(
                 f"'{self.kernel.name}' changes {', '.join(self._inout)} and has no gradient",
@@ -278,7 +315,7 @@ class Op(OfDef["Op"]):
         names, operator = made
         found = several(operator(*args, *(along[n] for n in names)))
         rest = iter(found[len(self._results) :])
-        told = tuple(next(rest) if _is_inexact(self._dtypes[n]) else None for n in self._results)
+        told = tuple(next(rest) if is_inexact(self._dtypes[n]) else None for n in self._results)
         return told[0] if len(told) == 1 else told
 
     # ---- batches
@@ -294,11 +331,13 @@ class Op(OfDef["Op"]):
     # ---- gradients
 
     def _setup(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        ctx.set_materialize_grads(True)
         results = several(output)
-        for x in results:
-            if not _is_inexact(x.dtype):
+        own = len(self._results) - len(self._kept)
+        ctx.set_materialize_grads(not self._kept)
+        for k, x in enumerate(results):
+            if k >= own or not is_inexact(x.dtype):
                 ctx.mark_non_differentiable(x)
+        ctx.like = [x.new_empty(()).expand(x.shape) for x in results[:own]] if self._kept else []
         wrt = tuple(
             p.name
             for p, needed in zip(self._params, ctx.needs_input_grad, strict=False)  # one more for metadata
@@ -311,9 +350,15 @@ class Op(OfDef["Op"]):
         ctx.made = None
         kept: list[Any] = []
         if wrt and self.backward == "auto":
-            ctx.made = self.gradient(scalars, wrt)
+            ctx.made = self._origin.gradient(scalars, wrt, self._kept)
             by_name = dict(zip(self._results, results, strict=True))
-            kept = [by_name[n] for n in ctx.made[0].saved] if ctx.made is not None else []
+            ctx.kept = list(ctx.made[0].saved) if ctx.made is not None else []
+            if self._kept:  # the gradient without them may need other results
+                others = (n for n in self._results[:own] if n not in ctx.kept)
+                ctx.kept += [n for n in others if is_inexact(self._dtypes[n])]
+            kept = [by_name[n] for n in ctx.kept]
+        elif wrt and (by := self._by_names()) is not None:
+            kept = [x for n, x in zip(self._results, results, strict=True) if n in by.names]
         ctx.save_for_backward(*tensors, *kept)
         ctx.tensors = len(tensors)
 
@@ -327,12 +372,14 @@ class Op(OfDef["Op"]):
         saved = ctx.saved_tensors
         tensors = iter(saved[: ctx.tensors])
         given = [next(tensors) if isinstance(p, r.Tensor) else ctx.scalars[p.name] for p in self._params]
-        pairs = zip(self._results, adjoints, strict=True)
-        seeds = {n: g for n, g in pairs if _is_inexact(self._dtypes[n])}
+        if self._kept:  # nobody has an adjoint of those
+            pairs = zip(ctx.like, adjoints, strict=False)
+            adjoints = tuple(x.new_zeros(x.shape) if g is None else g for x, g in pairs)
+        seeds = {n: g for n, g in zip(self._results, adjoints, strict=False) if is_inexact(self._dtypes[n])}
         if self.backward == "auto":
             of = self._automatic(ctx, given, list(saved[ctx.tensors :]), seeds)
         else:
-            of = self._given(given, seeds)
+            of = self._given(given, list(saved[ctx.tensors :]), seeds)
         return tuple(of.get(p.name) for p in self._params)
 
     def _automatic(
@@ -341,17 +388,45 @@ class Op(OfDef["Op"]):
         if ctx.made is None:
             return {}
         made, operator = cast("tuple[Gradient, Op]", ctx.made)
-        rest = [_at_least_1d(x) for x in (*kept, *(seeds[n] for n in made.seeds))]
+        if (
+            self._kept and torch.is_grad_enabled()
+        ):  # to be differentiated: kept temporaries would be constants
+            again = self._origin.gradient(ctx.scalars, ctx.wrt)
+            assert again is not None
+            made, operator = again
+        by_name = dict(zip(ctx.kept, kept, strict=True))
+        values = (*(by_name[n] for n in made.saved), *(seeds[n] for n in made.seeds))
+        rest = [at_least_1d(x) for x in values]
         return dict(zip(made.wrt, several(operator(*given, *rest)), strict=True))
 
-    def _given(self, given: list[Any], seeds: Mapping[str, Any]) -> dict[str, Any]:
-        run = self.backward if callable(self.backward) else op(str(self.backward), backend=self._backend)
-        found = several(run(*given, *seeds.values()))
+    def _by_names(self) -> Op | None:
+        """The operator of a backward def that takes parameters, results and adjoints by their names."""
+        if self._named is None:
+            backward, found = self.backward, None
+            if isinstance(backward, str) and backward != "auto":
+                found = op(backward, backend=self._backend)
+            elif isinstance(backward, Op):
+                found = backward
+            known = {*self.names, *self._results}
+            known |= {f"d_{n}" for n in self._results if is_inexact(self._dtypes[n])}
+            self._named = (found if found is not None and {*found.names} <= known else None,)
+        return self._named[0]
+
+    def _given(self, given: list[Any], kept: list[Any], seeds: Mapping[str, Any]) -> dict[str, Any]:
+        by_names = self._by_names()
+        if by_names is not None:
+            values = dict(zip(self.names, given, strict=True))
+            values |= {f"d_{n}": x for n, x in seeds.items()}
+            values |= zip((n for n in self._results if n in by_names.names), kept, strict=True)
+            found = several(by_names(*(values[n] for n in by_names.names)))
+        else:
+            run = self.backward if callable(self.backward) else op(str(self.backward), backend=self._backend)
+            found = several(run(*given, *seeds.values()))
         floating = [p for p, t in self.tensors if t.is_inexact]
         if len(found) != len(floating):
+            count = "1 tensor" if len(found) == 1 else f"{len(found)} tensors"
             raise ArgumentError(
-                f"the backward of '{self.kernel.name}' returns {_tensors(len(found))} where there "
-                f"should be {len(floating)}",
+                f"the backward of '{self.kernel.name}' returns {count} where there should be {len(floating)}",
                 code="TC0524",
                 help=f"return the adjoints of {', '.join(p.name for p in floating)}, in this order",
             )
@@ -365,38 +440,6 @@ class Op(OfDef["Op"]):
                     help="an adjoint has the shape of its tensor",
                 )
         return {p.name: g for p, g in zip(floating, found, strict=True)}
-
-
-def _tensors(n: int) -> str:
-    return "1 tensor" if n == 1 else f"{n} tensors"
-
-
-def _at_least_1d(x: Any) -> Any:
-    return x.reshape(1) if x.dim() == 0 else x
-
-
-def _dtype(t: DType) -> Any:
-    return torch.bool if t.is_bool else getattr(torch, t.name)
-
-
-def _is_inexact(dtype: Any) -> bool:
-    return dtype.is_floating_point or dtype.is_complex
-
-
-def _is_transformed() -> bool:
-    """Whether a call is within a transform of `torch.func`, or one of dual numbers."""
-    if torch.compiler.is_compiling():
-        return False
-    if torch.autograd.forward_ad._current_level >= 0:
-        return True
-    level = torch._C._functorch.peek_interpreter_stack()
-    return level is not None and level.key() in _TRANSFORMS
-
-
-def _differentiates() -> bool:
-    """Whether a transform around differentiates."""
-    stack = torch._C._functorch.get_interpreter_stack() or ()
-    return any(level.key() in (_KINDS.Grad, _KINDS.Jvp) for level in stack)
 
 
 class Module(nn.Module):
@@ -437,9 +480,9 @@ def _parameter(value: Any, t: DType | None) -> nn.Parameter:
     if isinstance(value, torch.Tensor):
         if isinstance(value, nn.Parameter):
             return value
-        return nn.Parameter(value if t is None else value.to(_dtype(t)))
+        return nn.Parameter(value if t is None else value.to(dtype_of(t)))
     shape: Sequence[int] = tuple(value)
-    made = torch.empty(shape, dtype=None if t is None else _dtype(t))
+    made = torch.empty(shape, dtype=None if t is None else dtype_of(t))
     inner = 1
     for n in shape[1:]:
         inner *= n

@@ -236,6 +236,43 @@ def test_another_backward(given: str | Callable[..., Any]) -> None:
     torch.testing.assert_close(x.grad, torch.full((5,), 10.0, dtype=torch.float64))
 
 
+def test_a_backward_def_takes_results_by_their_names() -> None:
+    source = """
+    def f(double(N,D) x, double scale) -> (y, best) {
+      m(n) max=! x(n,d)
+      e(n,d) = exp(x(n,d) - m(n)) * scale
+      s(n) +=! e(n,d)
+      y(n,d) = e(n,d) / s(n)
+      best(n) argmax=! x(n,d)
+    }
+    """
+    given = """
+    def g(double(N,D) d_y, int(N) best, double(N,D) y) -> (d_x) {
+      t(n) +=! y(n,d) * d_y(n,d)
+      d_x(n,d) = y(n,d) * (d_y(n,d) - t(n)) + 0 * best(n)
+    }
+    """
+    (x,) = tensors(((4, 6),))
+    op, auto = tc.torch.op(source, backward=given), tc.torch.op(source)
+    weights = torch.rand(4, 6, dtype=torch.float64)
+    (found,) = torch.autograd.grad((op(x, 2.0)[0] * weights).sum(), x, create_graph=True)
+    (wanted,) = torch.autograd.grad((auto(x, 2.0)[0] * weights).sum(), x, create_graph=True)
+    torch.testing.assert_close(found, wanted)
+    second = [torch.autograd.grad(g.square().sum(), x)[0] for g in (found, wanted)]
+    torch.testing.assert_close(*second)
+    torch.library.opcheck(op.default, (x, 2.0))
+    assert torch.autograd.gradcheck(lambda x: op(x, 2.0)[0], (x,))
+
+
+def test_a_backward_def_with_other_names_takes_all_in_order() -> None:
+    given = "def g(double(N) a, double(N) y, double(N) d) -> (u, v) { u(i) = y(i) * d(i) v(i) = a(i) * d(i) }"
+    op = tc.torch.op("def f(double(N) x, double(N) z) -> (y) { y(i) = x(i) * z(i) }", backward=given)
+    x, z = tensors(((5,), (5,)))
+    op(x, z).sum().backward()
+    torch.testing.assert_close(x.grad, z.detach())
+    torch.testing.assert_close(z.grad, x.detach())
+
+
 def test_wrong_backwards() -> None:
     source = "def f(double(N) x, double(N) z) -> (y) { y(i) = x(i) * z(i) }"
     x, z = tensors(((5,), (5,)))

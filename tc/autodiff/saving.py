@@ -1,0 +1,91 @@
+"""A def that returns, besides its results, what its gradient would otherwise compute again.
+
+Of the temporaries that adjoints read it returns
+
+* those that sequential loops make: without them a pass backward goes through the loops forwards first, and
+  keeps the same values;
+* sums and extremes that have no more elements than one of the tensors that come in or go out, such as the
+  mean and the variance of rows.
+
+Others, such as exponentials of elements or the scores of an attention, are computed again, which takes less
+time or less memory than to keep them.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from tc.autodiff import source as write
+from tc.autodiff.contraction import contracted
+from tc.autodiff.gradient import (
+    live_of,
+    needed_of,
+    parameters,
+    recorded_tape,
+    results_of,
+    returns,
+    wrt_of,
+)
+from tc.autodiff.reverse import adjoints
+from tc.autodiff.tape import Tape, Version
+from tc.ir.expr import Expr
+from tc.ir.simplify import simplify
+
+
+@dataclass(frozen=True, slots=True)
+class Saving:
+    """`source` returns what the def does and then `saved`, which are names for `save=` of `tc.grad`."""
+
+    source: str
+    saved: tuple[str, ...]
+
+
+def saving(
+    src: str,
+    wrt: Sequence[str],
+    entry: str,
+    *,
+    ties: str = "first",
+    scalars: Mapping[str, int] | None = None,
+) -> Saving | None:
+    """Such a def for the gradient of all results of `entry` with respect to `wrt`; None if there is nothing
+    to return.  Arguments and errors are those of `tc.grad`."""
+    f, recorded, names = recorded_tape(src, entry, scalars, "gradient")
+    results = results_of(f, recorded, None)
+    chosen = wrt_of(f, recorded, wrt, results)
+    found = adjoints(recorded, chosen, results, names, ties)
+    live = live_of(found.definitions, found.of.values())
+    needed = needed_of(recorded, live, frozenset(recorded.outputs))
+    worth = [n for n in recorded.versions if n in needed and _is_worth_memory(recorded, n)]
+    # What is read to compute others again is needed only if those are.
+    saved = tuple(n for n in worth if n in needed_of(recorded, live, frozenset((*recorded.outputs, *worth))))
+    if not saved or any(recorded.versions[o].role == "input" for o in recorded.outputs):
+        return None
+    kept = {n: replace(recorded.versions[n], role="output") for n in saved}
+    versions = {**recorded.versions, **kept}
+    definitions = live_of(recorded.definitions, (*recorded.outputs, *saved))
+    definitions = contracted([write.from_zero(d, {}) for d in definitions], versions)
+    lines = write.statements(definitions, names)
+    body = "".join(f"  {line}\n" for line in lines)
+    params = ", ".join(parameters(f, recorded, names, set(recorded.sizes)))
+    returned = ", ".join(returns(versions[n]) for n in (*recorded.outputs, *saved))
+    name = names.fresh(f"{f.checked.name}_saving")
+    return Saving(f"def {name}({params}) -> ({returned}) {{\n{body}}}\n", saved)
+
+
+def _is_worth_memory(tape: Tape, name: str) -> bool:
+    v = tape.versions[name]
+    if v.role != "temporary":
+        return False
+    if v.loops or v.carrier is not None or v.in_place:
+        return True
+    reduces = any(x.kind == "reduction" for d in tape.of(name) for x in d.domain.vars)
+    own = _extents(v)
+    passed = (w for w in tape.versions.values() if w.role != "temporary")
+    return reduces and any(own <= _extents(w) for w in passed)
+
+
+def _extents(v: Version) -> Counter[Expr]:
+    return Counter(simplify(r.extent, exact=True) for r in v.box)

@@ -31,6 +31,7 @@ CHOSEN = """def f(int(N,M) x) -> (y) {
   y(i,j) = x(i,j)
   for i in 1:N { for j in 1:M { y(i,j) = y(i,j-1) + (k : x(i,j)) } }
 }"""
+SMALL_CACHES: dict[str, Any] = {"machine": {"l1": 64, "l2": 1024, "l3": 64}}
 LANES_N: dict[str, Any] = {"vector": 1, "register_tile": (3, 8)}
 
 WRONG_LOOPS = (
@@ -432,6 +433,43 @@ WRONG_LOOPS = (
                 dynamic="N",
                 N=9,
                 M=5,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "two iterations share a part of a private array",
+        "private_arrays._distinct",
+        "return implied(reduce(And, same), facts, sizes)",
+        "return True",
+        (
+            on(
+                "equivalence",
+                """
+                def f(float(N,D) x) -> (y) {
+                  for n in 0:N {
+                    h(n,d) = n > 0 ? 0.5 * h(n-1,d) + x(n,d) : x(n,d)
+                    y(n,d) = h(n,d) * 2
+                  }
+                }
+                """,
+                SMALL_CACHES,
+                N=9,
+                D=40,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a private array is thought to be read where it is written",
+        "private_arrays._dimension",
+        "if added is None or (common is not None and outer != common):",
+        "if added is None:",
+        (
+            on(
+                "equivalence",
+                "def f(float(N,D) x) -> (y) { for n in 0:N { h(n,d) = x(n,d) * 2 y(n,d) = h(n/2,d) + h(n,d) } }",
+                SMALL_CACHES,
+                N=9,
+                D=40,
             ),
         ),
     ),

@@ -6,15 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
+from tc.errors import InternalError
 from tc.ir import verify
-from tc.ir.expr import LE, Add, IntImm, Variable
+from tc.ir.expr import LE, Add, IntImm, Sub, Variable
 from tc.ir.loops import Array, If, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.simplify import simplify
 from tc.pipeline import equivalence
 from tc.pipeline.polyhedra import legal_fusion
 from tc.pipeline.polyhedra import traced as trace
-from tc.poly import loop_nest, schedule, tile_plan, tiles, tree_text
+from tc.poly import loop_nest, private_arrays, schedule, tile_plan, tiles, tree_text
 from tc.poly.context import isl_context
 from tc.poly.fusion import fusion
 from tc.poly.fusion.fusion_diagnostics import fusion_diagnostics
@@ -220,6 +221,16 @@ def skew(state: CpuState) -> CpuState:
 
 def carry(state: CpuState) -> CpuState:
     return replace(state, nest=carried.carry(state.nest)) if state.composed else state
+
+
+def private(state: CpuState) -> CpuState:
+    found = private_arrays.private_arrays(state.nest, state.machine.l1)
+    if found is state.nest:
+        return state
+    added = simplify(Sub(found.workspace, state.nest.workspace), exact=True)
+    if not isinstance(added, IntImm):
+        raise InternalError("private arrays of symbolic size")
+    return replace(state, nest=found, private=state.private + added.value)
 
 
 def same_loops(before: CpuState, after: CpuState) -> str:

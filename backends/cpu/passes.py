@@ -262,7 +262,7 @@ _TO_LOOPS = (
         loop_passes.traced,
     ),
 )
-# Over the whole loop nest of a program with sequential loops; other programs are left as they are.
+# Over the whole loop nest; all but the last leave programs without sequential loops as they are.
 _WHOLE = (
     Pass(
         "scatters",
@@ -301,6 +301,14 @@ _WHOLE = (
         "keep in registers the elements that the next iteration of a loop reads",
         "tc/transforms/loops/carried.py",
         loop_passes.carry,
+        loop_passes.show_nest,
+        loop_passes.same_loops,
+    ),
+    Pass(
+        "private",
+        "give each thread room for the part of a temporary that one iteration of its loops uses",
+        "tc/poly/private_arrays.py",
+        loop_passes.private,
         loop_passes.show_nest,
         loop_passes.same_loops,
     ),

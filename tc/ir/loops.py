@@ -16,8 +16,8 @@ Funcs.  Extents are constants once the program is specialised, otherwise express
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import Enum
 from typing import Literal
 
@@ -270,6 +270,35 @@ def expressions(s: Stmt) -> Iterator[Expr]:
             yield from (s.lower, s.upper)
         case _:
             pass
+
+
+def rebuilt(s: Stmt, f: Callable[[Stmt], Stmt]) -> Stmt:
+    """A statement with `f` applied to its direct parts."""
+    match s:
+        case Block():
+            return replace(s, body=tuple(map(f, s.body)))
+        case If():
+            return replace(s, then=f(s.then), otherwise=None if s.otherwise is None else f(s.otherwise))
+        case For() | Promote() | Launch():
+            return replace(s, body=f(s.body))
+        case _:
+            return s
+
+
+def with_values(s: Stmt, f: Callable[[Expr], Expr]) -> Stmt:
+    """A statement with `f` applied to its expressions and those of its parts."""
+    s = rebuilt(s, lambda c: with_values(c, f))
+    match s:
+        case Compute():
+            return replace(s, subscripts=tuple(map(f, s.subscripts)), value=f(s.value))
+        case If():
+            return replace(s, condition=f(s.condition))
+        case For():
+            return replace(s, lower=f(s.lower), upper=f(s.upper))
+        case Prefetch():
+            return replace(s, subscripts=tuple(map(f, s.subscripts)))
+        case _:
+            return s
 
 
 def flattened(s: Stmt) -> Iterator[Stmt]:

@@ -24,9 +24,10 @@ from tc.codegen import llvm_ir, llvm_jit
 from tc.dtypes import DType
 from tc.errors import InternalError
 from tc.ir.evaluate import evaluate
-from tc.ir.expr import Add, Call, FloorDiv, IntImm, Load, Mul, variables, walk
-from tc.ir.loops import Array, Block, For, If, Launch, LoopNest, Promote, Stmt, statements
+from tc.ir.expr import Add, Call, Div, Expr, FloorDiv, IntImm, Load, Mul, rebuild, variables, walk
+from tc.ir.loops import Array, Block, For, If, Launch, LoopNest, Promote, Stmt, statements, with_values
 from tc.ir.program import Program, Stage
+from tc.poly import exponents, fractions
 from tc.poly.identity import identity_nest
 
 MOST_INSTANCES = 1 << 18  # about a millisecond of machine code for each program
@@ -228,8 +229,16 @@ def _kernel(program: Program) -> _Kernel:
 
 
 def _kernel_of(program: Program, nest: LoopNest) -> _Kernel:
-    nest = _in_memory(nest)
+    nest = _in_memory(replace(nest, body=with_values(nest.body, _plain)))
     return _Kernel(program, nest, llvm_jit.compile_text(llvm_ir.emit(nest), llvm_ir.KERNEL, level=0))
+
+
+def _plain(e: Expr) -> Expr:
+    """An expression without what passes have found out about operands of its functions."""
+    e = rebuild(e, _plain)
+    if isinstance(e, Call) and e.name == exponents.NAME:
+        return replace(e, name="exp")
+    return Div(*e.args) if isinstance(e, Call) and e.name == fractions.NAME else e
 
 
 def _in_memory(nest: LoopNest) -> LoopNest:

@@ -19,13 +19,13 @@ from tc.ir.loops import (
     Combine,
     Compute,
     For,
-    If,
-    Launch,
     LoopKind,
     LoopNest,
     Prefetch,
     Promote,
     Stmt,
+    rebuilt,
+    with_values,
 )
 from tc.ir.program import Program
 from tc.ir.simplify import simplify
@@ -67,15 +67,14 @@ def composed(
             body = Block(tuple(map(of, part.body)))
             return For(part.loop.name, IntImm(0), part.loop.trips, 1, LoopKind.SERIAL, body)
         made = compile_segment(part)
-        names: dict[str, str] = {}
-        for a in made.nest.arrays:
-            if a.name in common:
-                continue
-            names[a.name] = f"{a.name}.s{count}"
+        own = [a for a in made.nest.arrays if a.name not in common]
+        names = {a.name: f"{a.name}.s{count}" for a in own}
+        for a in own:
             offset = a.offset
             if offset is not None:
                 offset = simplify(Add(base.workspace, Sub(offset, made.own)), exact=True)
-            more.append(replace(a, name=names[a.name], offset=offset))
+            whole = None if a.partial_of is None else names.get(a.partial_of, a.partial_of)
+            more.append(replace(a, name=names[a.name], offset=offset, partial_of=whole))
         added = simplify(Sub(made.nest.workspace, made.own), exact=True)
         if not isinstance(added, IntImm):
             raise InternalError("a part of a program with loops added temporaries of symbolic size")
@@ -111,35 +110,14 @@ def renamed(s: Stmt, names: Mapping[str, str]) -> Stmt:
         return replace(e, buffer=names[e.buffer]) if isinstance(e, Load) and e.buffer in names else e
 
     def of(s: Stmt) -> Stmt:
+        s = rebuilt(s, of)
         match s:
-            case Block():
-                return replace(s, body=tuple(map(of, s.body)))
-            case If():
-                otherwise = None if s.otherwise is None else of(s.otherwise)
-                return If(value(s.condition), of(s.then), otherwise)
-            case For():
-                return replace(s, lower=value(s.lower), upper=value(s.upper), body=of(s.body))
             case Promote():
-                return Promote(
-                    frozenset(names.get(b, b) for b in s.buffers),
-                    frozenset(names.get(b, b) for b in s.dead),
-                    of(s.body),
-                )
-            case Launch():
-                return replace(s, body=of(s.body))
-            case Compute():
-                return replace(
-                    s,
-                    buffer=names.get(s.buffer, s.buffer),
-                    subscripts=tuple(map(value, s.subscripts)),
-                    value=value(s.value),
-                )
-            case Prefetch():
-                subscripts = tuple(map(value, s.subscripts))
-                return replace(s, buffer=names.get(s.buffer, s.buffer), subscripts=subscripts)
-            case Combine():
+                buffers, dead = (frozenset(names.get(b, b) for b in some) for some in (s.buffers, s.dead))
+                return replace(s, buffers=buffers, dead=dead)
+            case Compute() | Prefetch() | Combine():
                 return replace(s, buffer=names.get(s.buffer, s.buffer))
             case _:
                 return s
 
-    return of(s)
+    return with_values(of(s), value)

@@ -192,9 +192,11 @@ class Fuser:
             if not self._join(items, fresh, used, level, whole=True):
                 items.append(fresh)
         merged: list[Item | Statement] = []
-        for item in items:
-            if isinstance(item, Statement) or not self._join(merged, item, used, level, whole=False):
-                merged.append(item)
+        while len(merged) != len(items):  # a group that has grown may be one that an earlier group can take
+            items, merged = merged or items, []
+            for item in items:
+                if isinstance(item, Statement) or not self._join(merged, item, used, level, whole=False):
+                    merged.append(item)
         self._sink(merged)
         return tuple(i.name if isinstance(i, Statement) else self._group(i, used, level) for i in merged)
 

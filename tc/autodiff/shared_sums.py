@@ -65,7 +65,8 @@ def with_shared_sums(
 def _sums(d: Definition, exist: Exist) -> Iterator[tuple[_Sum, bool]]:
     """The sums of which a definition is a multiple, or a sum of multiples; and whether it is the whole
     definition but for factors that are computed."""
-    reductions = [v for v in d.domain.vars if v.kind == "reduction"]
+    placed = {n for a in d.args for n in variables(a)}  # a scatter adds to another element for each value
+    reductions = [v for v in d.domain.vars if v.kind == "reduction" and v.name not in placed]
     if d.op != "+" or d.loops or d.domain.conditions or not reductions or len(reductions) > _MOST:
         return
     if d.value.dtype.is_half:  # a sum may be too large where its product with a factor is not

@@ -16,6 +16,9 @@
 namespace tc {
 
 constexpr std::chrono::microseconds kSlow(200);  // from where on the half microsecond of a watch is nothing
+// A team ends a loop when all of its threads have been there, which on a loaded machine takes a time slice.
+constexpr int64_t kLongLoop = 150000;  // nanoseconds
+constexpr int kTimed = 8;              // calls of which the fastest says how long loops are
 
 PyTypeObject *entry_type;
 
@@ -255,11 +258,7 @@ PyObject *entry_run(PyObject *object, PyObject *args) {
   int64_t error[kErrorWords];
   bool ran;
   Py_INCREF(object);
-  int32_t code;
-  {
-    pool::Borrowed threads(of_torch ? torch_threads() : nullptr);
-    code = run_kernel(data, pointers.get(), error, &ran);
-  }
+  int32_t code = run_kernel(data, pointers.get(), error, &ran, of_torch != 0);
   Py_DECREF(object);
   if (!ran) return nullptr;
   if (code == 0) return Py_BuildValue("(iO)", 0, Py_None);
@@ -321,15 +320,27 @@ int32_t run_without_python(const EntryData &entry, void **pointers, int64_t *err
   return entry.kernel(pointers);
 }
 
-int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran) {
+int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran, bool of_torch) {
   int32_t code;
   if (entry.release_gil) {
-    // What signals cost is worth it for calls that take long, which the call before tells.
+    // What signals cost is worth it for calls that take long, and a team for loops that do, which the calls
+    // before tell.
     interrupt::Watch watch(entry.slow.load(std::memory_order_relaxed));
+    bool known = entry.timed.load(std::memory_order_relaxed) >= kTimed;
+    bool lend = of_torch && known && entry.loop_ns.load(std::memory_order_relaxed) >= kLongLoop;
+    pool::Borrowed threads(lend ? torch_threads() : nullptr);
+    uint64_t begun = pool::loops_begun();
     auto start = std::chrono::steady_clock::now();
     Py_BEGIN_ALLOW_THREADS code = run_without_python(entry, pointers, error, ran);
     Py_END_ALLOW_THREADS
-    entry.slow.store(std::chrono::steady_clock::now() - start > kSlow, std::memory_order_relaxed);
+    auto took = std::chrono::steady_clock::now() - start;
+    entry.slow.store(took > kSlow, std::memory_order_relaxed);
+    if (uint64_t loops = pool::loops_begun() - begun) {
+      int64_t each = std::chrono::nanoseconds(took).count() / static_cast<int64_t>(loops);
+      int64_t least = entry.loop_ns.load(std::memory_order_relaxed);
+      if (least == 0 || each < least) entry.loop_ns.store(each, std::memory_order_relaxed);
+      if (!known) entry.timed.fetch_add(1, std::memory_order_relaxed);
+    }
     if (watch.stopped()) {
       *ran = false;
       return -1;

@@ -50,6 +50,8 @@ struct EntryData {
   std::vector<int64_t> sizes;  // the values of dynamic sizes
   bool release_gil;
   mutable std::atomic<bool> slow{true};  // the last call took long, or there was none
+  mutable std::atomic<int64_t> loop_ns{0};  // that a parallel loop takes, at the fastest; 0: unknown
+  mutable std::atomic<int> timed{0};  // calls with such loops, until there are enough
   bool tuple_result;  // result_type derives from tuple: made without calling its __new__
   std::unique_ptr<DeviceLaunch> device;  // null: the kernel is run, on the host
 };
@@ -67,7 +69,8 @@ constexpr int kErrorWords = 32;
 // Runs the kernel on raw addresses (inputs, outputs; `pointers` has room for three more).  Returns its code, or
 // -1 with a Python exception set when there is no memory for the workspace, or a signal stopped the kernel: told
 // apart by `ran`.
-int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran);
+// `of_torch`: of tensors of PyTorch, on whose threads long loops run.
+int32_t run_kernel(const EntryData &entry, void **pointers, int64_t *error, bool *ran, bool of_torch);
 
 // The same without Python: any thread may call it, and no exception is set.  *ran is false, and the result
 // -1, when there is no memory.

@@ -5,7 +5,6 @@
 
 #include "entry.h"
 #include "numbers.h"
-#include "torch_threads.h"
 
 #include <algorithm>
 #include <cstdint>
@@ -212,8 +211,7 @@ PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalar
       // A record of its own kind: what the driver says.
       error[0] = kDriverFailed + 1, error[1] = code, error[2] = 0, error[3] = 0;
     } else {
-      pool::Borrowed threads(library == Library::kTorch ? torch_threads() : nullptr);
-      code = run_kernel(data, pointers.data(), error, &ran);
+      code = run_kernel(data, pointers.data(), error, &ran, library == Library::kTorch);
     }
     if (ran && nouts) mark_written(library, results.data(), static_cast<Py_ssize_t>(outputs));
     if (ran && code != 0)

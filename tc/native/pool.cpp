@@ -52,6 +52,7 @@ inline void relax() {
 
 thread_local bool inside_item = false;
 thread_local const tc::pool::Team *borrowed = nullptr;
+thread_local uint64_t begun = 0;  // parallel loops
 
 int environment(const char *name, int fallback, int lowest, int highest) {
   const char *text = std::getenv(name);
@@ -415,6 +416,7 @@ void run_borrowed(const tc::pool::Team &team, int size, tc_task fn, int64_t firs
 
 extern "C" __attribute__((visibility("default"))) void tc_parallel_for(tc_task fn, int64_t n, void *context) {
   Pool &p = *pool;
+  if (n > 1 && !inside_item) begun++;
   if (n > 1 && !inside_item && p.call.try_lock()) {
     std::lock_guard<std::mutex> owner(p.call, std::adopt_lock);
     constexpr int64_t kMost = UINT32_MAX;
@@ -441,6 +443,8 @@ namespace tc::pool {
 Borrowed::Borrowed(const Team *team) : before_(borrowed) { borrowed = team; }
 
 Borrowed::~Borrowed() { borrowed = before_; }
+
+uint64_t loops_begun() { return begun; }
 
 int num_threads() { return wanted_threads(*::pool); }
 

@@ -39,6 +39,9 @@ class Borrowed {
   const Team *before_;
 };
 
+// Parallel loops that this thread has begun.
+uint64_t loops_begun();
+
 // Threads that take part in a parallel loop, the calling one included.
 int num_threads();
 

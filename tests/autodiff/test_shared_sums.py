@@ -113,3 +113,22 @@ def test_a_sum_of_what_a_loop_makes_comes_after_the_loop() -> None:
         v = rng.normal(size=gradient.shape)
         ends = [loss(*(a + s * 1e-6 * v if i == k else a for i, a in enumerate((x, w, g)))) for s in (1, -1)]
         np.testing.assert_allclose((gradient * v).sum(), (ends[0] - ends[1]) / 2e-6, rtol=1e-5)
+
+
+def test_a_scatter_is_no_sum_over_what_says_where() -> None:
+    source = """
+    def f(double(N) x, double(M) w, int(N) p) -> (y) {
+      y(j) +=! x(p(i)) * w(j) * x(i)
+    }
+    """
+    text = tc.grad(source, "x")
+    rng = np.random.default_rng(0)
+    x, w, p, d_y = (
+        rng.normal(size=5),
+        rng.normal(size=3),
+        np.array([2, 2, 0, 4, 1], np.int32),
+        rng.normal(size=3),
+    )
+    wanted = x[p] * (d_y @ w)
+    np.add.at(wanted, p, x * (d_y @ w))
+    np.testing.assert_allclose(np.asarray(tc.interpret(text, x, w, p, d_y)), wanted)

@@ -392,9 +392,12 @@ class _Reverse:
 
 
 def _pure(d: Definition) -> Domain:
-    """The elements that a definition is of, without what it reduces over."""
-    pure = tuple(v for v in d.domain.vars if v.kind == "pure")
-    reduced = {v.name for v in d.domain.vars if v.kind != "pure"}
+    """The elements that a definition is of, without what it reduces over; of a scatter the instances that
+    say which these are."""
+    placed = {n for a in d.args for n in variables(a)}
+    own = [v for v in d.domain.vars if v.kind == "pure" or v.name in placed]
+    pure = tuple(replace(v, kind="pure") for v in own)
+    reduced = {v.name for v in d.domain.vars if v not in own}
     return Domain(pure, tuple(c for c in d.domain.conditions if not variables(c) & reduced))
 
 

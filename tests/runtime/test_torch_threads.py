@@ -23,12 +23,23 @@ warnings.simplefilter("ignore")
 torch.set_num_threads(2)
 _native.set_num_threads(2)
 k = tc.compile("def f(float(N) x) -> (y) { y(n) = tanh(x(n)) * x(n) }")
-x = torch.randn(1 << 20)
+x = torch.randn(1 << 21)
 def threads():
-    return len(os.listdir("/proc/self/task"))
+    return set(os.listdir("/proc/self/task"))
 def right(found):
     return np.allclose(found, np.tanh(x.numpy()) * x.numpy(), rtol=1e-5, atol=1e-6)
 _ = torch.randn(1 << 20) * 2  # PyTorch has its threads now
+before = threads()
+for _ in range(10):  # calls that say how long loops are, on the pool
+    assert right(k(x))
+worker = (threads() - before).pop()
+def works(f, *args):  # whether the pool's worker runs meanwhile
+    def ran():
+        return open(f"/proc/self/task/{worker}/schedstat").read().split()[0]
+    start = ran()
+    for _ in range(10):
+        assert right(f(*args))
+    return ran() != start
 """
 
 
@@ -46,33 +57,24 @@ def _run(body: str) -> str:
     return found.stdout
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
-def test_no_threads_are_started_beside_those_of_pytorch() -> None:
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are seen in /proc")
+def test_long_loops_run_on_the_threads_of_pytorch() -> None:
     out = _run("""
-        before = threads()
-        for _ in range(3):
-            assert right(k(x))
-            assert right(k(torch.stack([x, x], 1)[:, 0]))  # not dense: not by the fast path
-        assert threads() == before
-        assert right(k(x.numpy()))
-        print(threads() - before)
+        print(works(k, x), works(k, x.numpy()))
+        print(works(k, torch.stack([x, x], 1)[:, 0]))  # not dense: not by the fast path
     """)
-    assert out.split() == ["1"]
+    assert out.split() == ["False", "True", "False"]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are seen in /proc")
 def test_another_number_of_threads_is_the_pools() -> None:
     out = _run("""
-        k(x)
-        before = threads()
         torch.set_num_threads(1)
-        assert right(k(x))
-        print(threads() - before)
-        _native.set_num_threads(3)
-        assert right(k(x))
-        print(threads() - before)
+        print(works(k, x))
+        torch.set_num_threads(2)
+        print(works(k, x))
     """)
-    assert out.split() == ["1", "2"]
+    assert out.split() == ["True", "False"]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
@@ -89,10 +91,11 @@ def test_the_child_of_a_fork_has_threads_of_its_own() -> None:
 
 def test_subnormal_numbers_stay_where_pytorch_flushes_them() -> None:
     _run("""
-        k = tc.compile("def f(float(N) x) -> (y) { y(n) = x(n) * 0.5 }")
-        tiny, half = np.full(1 << 20, 1e-38, np.float32), np.float32(0.5e-38)
+        k = tc.compile("def f(float(N) x) -> (y) { y(n) = x(n) * 0.5 * (1 + 0 * tanh(x(n))) }")
+        tiny, half = np.full(1 << 21, 1e-38, np.float32), np.float32(0.5e-38)
         torch.set_flush_denormal(True)
-        found = k(torch.from_numpy(tiny)).numpy()
+        for _ in range(12):
+            found = k(torch.from_numpy(tiny)).numpy()
         torch.set_flush_denormal(False)
         assert (found == half).all() and half != 0
     """)
@@ -100,12 +103,13 @@ def test_subnormal_numbers_stay_where_pytorch_flushes_them() -> None:
 
 def test_several_callers_at_once() -> None:
     kernel = tc.compile("def f(float(N) x, float s) -> (y) { y(n) = x(n) * s }")
-    x = torch.randn(1 << 19)
-    kernel(x, 1.0)
+    x = torch.randn(1 << 21)
+    for _ in range(10):
+        kernel(x, 1.0)
     wrong: list[float] = []
 
     def calls(s: float) -> None:
-        for _ in range(40):
+        for _ in range(20):
             wrong.extend([s] * (not torch.equal(kernel(x, s), x * s)))
 
     some = [threading.Thread(target=calls, args=(float(s),)) for s in range(4)]
@@ -118,7 +122,9 @@ def test_several_callers_at_once() -> None:
 
 def test_threads_change_between_calls() -> None:
     kernel = tc.compile("def f(float(N) x) -> (y) { y(n) = x(n) + 1 }")
-    x = torch.arange(1 << 18, dtype=torch.float32)
+    x = torch.arange(1 << 21, dtype=torch.float32)
+    for _ in range(10):
+        kernel(x)
     before, own = torch.get_num_threads(), _native.get_num_threads()
     try:
         for count in (1, 2, 3, 2, 4, 1):

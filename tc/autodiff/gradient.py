@@ -255,9 +255,7 @@ def _written(
     given = {s: replace(found.versions[s], role="input") for s in saved}
     definitions = [write.from_zero(d, arguments, tensors) for d in definitions]
     definitions = contracted(definitions, {**found.versions, **given})
-    lines = write.statements(definitions, names)
-    body = "".join(f"  {line}\n" for line in lines)
-    source = f"def {name}({', '.join(params)}) -> ({', '.join(returned)}) {{\n{body}}}\n"
+    source = write.definition(name, params, returned, definitions, names)
     seeds = {recorded.versions[o].tensor: n for o, n in found.seeds.items()}
     of = tuple(recorded.versions[n].tensor for n in wrt)
     return Gradient(name, source, of, before, saved, seeds)

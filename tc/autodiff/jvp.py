@@ -54,7 +54,5 @@ def jvp(
     definitions = without_names(live, unnamed)
     outputs = [found.versions[n] for n in (*recorded.outputs, *found.of.values())]
     definitions = contracted([write.from_zero(d, arguments) for d in definitions], found.versions)
-    lines = write.statements(definitions, names)
     name = names.fresh(f"{f.checked.name}_jvp")
-    body = "".join(f"  {line}\n" for line in lines)
-    return f"def {name}({', '.join(params)}) -> ({', '.join(map(returns, outputs))}) {{\n{body}}}\n"
+    return write.definition(name, params, [*map(returns, outputs)], definitions, names)

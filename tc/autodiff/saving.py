@@ -67,12 +67,10 @@ def saving(
     versions = {**recorded.versions, **kept}
     definitions = live_of(recorded.definitions, (*recorded.outputs, *saved))
     definitions = contracted([write.from_zero(d, {}) for d in definitions], versions)
-    lines = write.statements(definitions, names)
-    body = "".join(f"  {line}\n" for line in lines)
-    params = ", ".join(parameters(f, recorded, names, set(recorded.sizes)))
-    returned = ", ".join(returns(versions[n]) for n in (*recorded.outputs, *saved))
+    params = parameters(f, recorded, names, set(recorded.sizes))
+    returned = [returns(versions[n]) for n in (*recorded.outputs, *saved)]
     name = names.fresh(f"{f.checked.name}_saving")
-    return Saving(f"def {name}({params}) -> ({returned}) {{\n{body}}}\n", saved)
+    return Saving(write.definition(name, params, returned, definitions, names), saved)
 
 
 def _is_worth_memory(tape: Tape, name: str) -> bool:

@@ -14,7 +14,7 @@ over the same elements.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import combinations
@@ -59,7 +59,7 @@ def with_shared_sums(
             return _together(found, made)
         best = max(worth, key=lambda s: (uses[s], len(s.inner), len(s.core)))
         made.append(fresh("total"))
-        found = _with(found, best, made[-1], exist)
+        found = _with(found, sums, best, made[-1])
 
 
 def _sums(d: Definition, exist: Exist) -> Iterator[tuple[_Sum, bool]]:
@@ -113,14 +113,16 @@ def _product(factors: Sequence[_Factor], like: Expr) -> Expr:
     return reduce(lambda e, f: Div(e, f[0]) if f[1] else times(e, f[0]), ordered, start)
 
 
-def _with(definitions: Sequence[Definition], s: _Sum, name: str, exist: Exist) -> list[Definition]:
-    """The definitions with one of these sums as a temporary `name`."""
+def _with(
+    definitions: Sequence[Definition], sums: Sequence[Collection[_Sum]], s: _Sum, name: str
+) -> list[Definition]:
+    """The definitions with one of their `sums` as a temporary `name`."""
     inner = frozenset(v.name for v in s.inner)
     total: tuple[Definition, Definition] | None = None
     args: tuple[Expr, ...] = ()
     out: list[Definition] = []
-    for d in definitions:
-        if s not in dict(_sums(d, exist)):
+    for d, own in zip(definitions, sums, strict=True):
+        if s not in own:
             out.append(d)
             continue
         core, rest = _apart(list(_factors(d.value, False)), inner)

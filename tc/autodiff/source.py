@@ -69,6 +69,14 @@ def returned(v: Version, dims: Sequence[Expr]) -> str:
     return f"{type_name(v.dtype)}({','.join(map(text, dims))}) {v.name}"
 
 
+def definition(
+    name: str, params: Sequence[str], returned: Sequence[str], definitions: Sequence[Definition], names: Names
+) -> str:
+    """A def of these definitions."""
+    body = "".join(f"  {line}\n" for line in statements(definitions, names))
+    return f"def {name}({', '.join(params)}) -> ({', '.join(returned)}) {{\n{body}}}\n"
+
+
 def statements(definitions: Sequence[Definition], names: Names) -> list[str]:
     """One line each, and those that open and close loops; a reduction from its neutral element is one
     statement."""

@@ -388,9 +388,8 @@ class Op(OfDef["Op"]):
         if ctx.made is None:
             return {}
         made, operator = cast("tuple[Gradient, Op]", ctx.made)
-        if (
-            self._kept and torch.is_grad_enabled()
-        ):  # to be differentiated: kept temporaries would be constants
+        if self._kept and torch.is_grad_enabled():
+            # The pass backward is to be differentiated itself, where what is kept would be a constant.
             again = self._origin.gradient(ctx.scalars, ctx.wrt)
             assert again is not None
             made, operator = again

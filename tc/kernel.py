@@ -110,6 +110,7 @@ class Kernel(KernelTools, KernelDevices):
         self._keep(self._capacity)
         self._built: dict[Variant, Built] = {}
         self._ready: dict[Hashable, Ready] = {}
+        self._on_card: set[int] = set()  # the entries of these that the card has, by identity
         self._lock = locks.lock()
         self._tuned = TunedOptions(front, self._options)
         self._noted: dict[str, None] = {}  # of all that was compiled
@@ -430,7 +431,9 @@ class Kernel(KernelTools, KernelDevices):
             # that works in place none that does not.
             if self._accumulated <= bound.out.keys() and not bound.aliases:
                 self._add(entry)
-                self._remember(compiled, shapes)
+                if id(entry) not in self._on_card:  # arrays with gaps come here at every call
+                    self._on_card.add(id(entry))
+                    self._remember(compiled, shapes)
         if error is not None:
             self._failed(compiled, error)
         return value
@@ -470,6 +473,7 @@ class Kernel(KernelTools, KernelDevices):
             found = self._prepare(compiled, integers, scalars)
             if len(self._ready) >= self._capacity:
                 self._ready.clear()
+                self._on_card.clear()
             self._ready[key] = found
         return found
 

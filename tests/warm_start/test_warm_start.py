@@ -337,6 +337,18 @@ def test_a_card_keeps_the_calls_made_last() -> None:
     assert [dict(c.sizes)["N"] for c in kernel._card_calls.rest] == [19, *range(18, 3, -1)]
 
 
+def test_calls_with_gaps_are_written_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The dispatcher takes dense arrays alone, so these calls go the slow way each time."""
+    made: list[str] = []
+    original = card.add
+    monkeypatch.setattr(card, "add", lambda place, *rest: (made.append(place.name), original(place, *rest)))
+    kernel = tc.compile(ADDED)
+    wide = np.ones((8, 4), np.float32)
+    assert [float(kernel(wide[:, 1])) for _ in range(3)] == [8.0] * 3
+    assert float(kernel(wide[:4, 1])) == 4.0
+    assert len(made) == 2
+
+
 def test_threads_that_need_the_whole_kernel_at_once() -> None:
     kernel = warm(SOFTMAX, (X,))
     want = tc.compile(SOFTMAX)

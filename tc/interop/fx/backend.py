@@ -6,11 +6,12 @@ AOTAutograd gives the passes forward and backward as graphs of ATen operators.  
 
 from __future__ import annotations
 
+import math
 import threading
 import warnings
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
-from functools import cache, partial
+from functools import partial
 from importlib import import_module
 from operator import getitem
 from typing import Any
@@ -19,7 +20,10 @@ from torch import nn
 
 from tc.api import Kernel, compile
 from tc.errors import BoundsError, Error, PerformanceNotice, Warning, warn
+from tc.interop.fx.choice import PRODUCTS, with_products
+from tc.interop.fx.decompositions import decompositions
 from tc.interop.fx.groups import groups_of, needs, ordered
+from tc.interop.fx.layout import channels_innermost
 from tc.interop.fx.operators import is_constant, is_second
 from tc.interop.fx.pointwise import DTYPES
 from tc.interop.fx.report import Explanation, GraphReport, PieceReport, Recorder
@@ -29,42 +33,27 @@ from tc.interop.fx.writer import Writer, Written
 torch: Any = import_module("torch")
 _KERNELS: dict[tuple[str, tuple[str, ...]], Kernel] = {}
 _LOCK = threading.Lock()
-# Beyond the decompositions to core ATen: operators that are formulas of elements and reductions.
-_EXTRA = [
-    "native_layer_norm",
-    "native_group_norm",
-    "_native_batch_norm_legit_functional",
-    "_native_batch_norm_legit",
-    "_native_batch_norm_legit_no_training",
-    "native_batch_norm",
-    "batch_norm_backward",
-    "gelu",
-    "_softmax",
-    "_log_softmax",
-    "leaky_relu",
-    "elu",
-    "hardtanh",
-    "linalg_vector_norm",
-    "std_mean",
-]
-_KEPT = ("_scaled_dot_product_flash_attention_for_cpu", "embedding_dense_backward", "native_dropout")
 
 
-@cache
-def decompositions() -> dict[Any, Any]:
-    decomp: Any = import_module("torch._decomp")
-    packets = [getattr(aten, n) for n in _EXTRA if hasattr(aten, n)]
-    found = {**decomp.core_aten_decompositions(), **decomp.get_decompositions(packets)}
-    return {op: d for op, d in found.items() if getattr(op, "_opname", "") not in _KEPT}
+def backend(
+    gm: Any,
+    example_inputs: Sequence[Any],
+    *,
+    record: Recorder | None = None,
+    options: dict[str, Any] | None = None,
+    **_: Any,
+) -> Any:
+    """The backend `tc` of torch.compile.
 
-
-def backend(gm: Any, example_inputs: Sequence[Any], *, record: Recorder | None = None, **_: Any) -> Any:
-    """The backend `tc` of torch.compile."""
+    `options={"products": …}` says who computes matrix products and convolutions of fixed sizes on a CPU:
+    "measured" (the default), for each the faster one of a kernel of ours and PyTorch's, "tc" or "pytorch".
+    """
+    products = _products(options or {})
     common: Any = import_module("torch._dynamo.backends.common")
     partitioners: Any = import_module("functorch.compile")
 
     def compiler(kind: str) -> Callable[..., Any]:
-        return partial(_compile, kind=kind, record=record)
+        return partial(_compile, kind=kind, record=record, products=products)
 
     made = common.aot_autograd(
         fw_compiler=compiler("forward"),
@@ -76,6 +65,14 @@ def backend(gm: Any, example_inputs: Sequence[Any], *, record: Recorder | None =
     return made(gm, example_inputs)
 
 
+def _products(options: dict[str, Any]) -> str:
+    found = options.get("products", "measured")
+    if set(options) - {"products"} or found not in PRODUCTS:
+        text = " | ".join(f'"{p}"' for p in PRODUCTS)
+        raise ValueError(f'torch.compile(backend="tc") takes options={{"products": {text}}}, not {options}')
+    return found
+
+
 def register() -> None:
     """Make the name "tc" known to torch.compile, unless the installed package has."""
     registry: Any = import_module("torch._dynamo.backends.registry")
@@ -83,28 +80,31 @@ def register() -> None:
         registry.register_backend(backend, name="tc")
 
 
-def explain(model: Callable[..., Any], *args: Any, **kwargs: Any) -> Explanation:
+def explain(model: Callable[..., Any], *args: Any, products: str = "measured", **kwargs: Any) -> Explanation:
     """What `torch.compile(model, backend="tc")` makes of a call: calls the model with the arguments.
 
-    `str()` of the result says which operators are in which TC, with its source, and why others stay with
-    PyTorch.
+    `products` is the option of that name.  `str()` of the result says which operators are in which TC, with
+    its source, and why others stay with PyTorch.
     """
     found = Explanation()
 
     def recording(gm: Any, example_inputs: Sequence[Any]) -> Any:
-        return backend(gm, example_inputs, record=found.graphs.append)
+        return backend(gm, example_inputs, record=found.graphs.append, options={"products": products})
 
     torch.compile(model, backend=recording)(*args, **kwargs)
     return found
 
 
-def _compile(gm: Any, example_inputs: Sequence[Any], *, kind: str, record: Recorder | None) -> Any:
+def _compile(
+    gm: Any, example_inputs: Sequence[Any], *, kind: str, record: Recorder | None, products: str
+) -> Any:
     boxed: Any = import_module("functorch.compile").make_boxed_func
     report = GraphReport(kind)
     if record is not None:
         record(report)
     try:
-        made = rewritten(gm, report)
+        found = _laid_out(gm, example_inputs, kind)
+        made = rewritten(with_products(found, products, _alone), report)
     except Exception as e:  # whatever is wrong here, the model must run
         report.pieces.clear()
         report.fallback = {
@@ -113,6 +113,18 @@ def _compile(gm: Any, example_inputs: Sequence[Any], *, kind: str, record: Recor
         warn(PerformanceNotice(f"a graph of torch.compile is left to PyTorch: {type(e).__name__}: {e}"))
         made = gm
     return boxed(made.forward)
+
+
+def _laid_out(gm: Any, inputs: Sequence[Any], kind: str) -> Any:
+    """The graph with layouts of its own; those of what a forward pass saves are told to AOTAutograd."""
+    context: Any = torch._guards.TracingContext.try_get()
+    strides: list[Any] | None = getattr(context, "output_strides", None) if kind == "forward" else None
+    saved_from = math.inf if strides is None else context.fw_metadata.num_forward
+    made = channels_innermost(gm, inputs, lambda k: k < saved_from)
+    if made is not gm and strides is not None:
+        (end,) = (n for n in made.graph.nodes if n.op == "output")
+        strides.extend(value(n).stride() if is_tensor(n) else None for n in end.args[0])
+    return made
 
 
 def rewritten(gm: Any, report: GraphReport) -> Any:
@@ -196,7 +208,10 @@ def _piece(
     members: list[Node], inside: set[Node], live: set[Node]
 ) -> tuple[Written | None, Piece | None, PieceReport]:
     own = set(members)
-    results = [m for m in members if is_tensor(m) and _leaves(m, own, inside, live)]
+    return _made(members, [m for m in members if is_tensor(m) and _leaves(m, own, inside, live)])
+
+
+def _made(members: list[Node], results: list[Node]) -> tuple[Written | None, Piece | None, PieceReport]:
     told = tuple(f"{m.name} ({_operator(m)})" for m in members if not is_second(m))
     said = PieceReport(told, "", {})
     try:
@@ -212,6 +227,14 @@ def _piece(
     closed, inputs = _closure(members)
     inputs = list(dict.fromkeys([*written.tensors, *written.scalars, *inputs]))
     return written, Piece(kernel, written, inputs, closed, said), said
+
+
+def _alone(node: Node) -> tuple[str, list[Node], Callable[..., Any], Callable[..., Any]]:
+    """The def of one node, what it takes, and functions of that: by a kernel, and by PyTorch."""
+    written, piece, said = _made([node], [node])
+    if written is None or piece is None:
+        raise ValueError(said.problem)
+    return written.source, piece.inputs, piece, piece.own
 
 
 def _leaves(node: Node, own: set[Node], inside: set[Node], live: set[Node]) -> bool:
@@ -238,7 +261,7 @@ def _closure(members: list[Node]) -> tuple[list[Node], list[Node]]:
                     inside.add(a.args[0])
                     stack.append(a.args[0])
                 stack.append(a)
-    nodes = sorted(inside, key=lambda n: n.meta["tc_position"])
+    nodes = sorted(inside)
     inputs = dict.fromkeys(a for n in nodes for a in n.all_input_nodes if a not in inside)
     return nodes, list(inputs)
 
@@ -279,18 +302,18 @@ class Piece(nn.Module):
         self.inputs = inputs
         self.said = said
         self._kernel: Kernel | None = kernel
-        self._prepare = [_taken(o) for o in written.orders_in]
+        self._prepare = [_taken(value(n), o) for n, o in zip(written.tensors, written.orders_in, strict=True)]
         self._scalars = range(len(self._prepare), len(self._prepare) + len(written.scalars))
         self._finish = [_inverse(o) for o in written.orders_out]
         self._plain = all(p is None for p in self._prepare) and not written.scalars
         self._moved = any(f is not None for f in self._finish)
-        self._own = _submodule(inputs, closed, written.results)
+        self.own = _submodule(inputs, closed, written.results)
         self._first = True
 
     def forward(self, *args: Any) -> Any:
         kernel = self._kernel
         if kernel is None:
-            return self._own(*args)
+            return self.own(*args)
         given: Sequence[Any] = args[: len(self._prepare)]
         if not self._plain:
             given = [x if p is None else p(x) for x, p in zip(given, self._prepare, strict=True)]
@@ -327,7 +350,7 @@ class Piece(nn.Module):
         self._kernel = None
         self.said.problem = f"{type(e).__name__}: {e}"
         warn(PerformanceNotice(f"{', '.join(self.said.nodes)}: left to PyTorch, {self.said.problem}"))
-        return self._own(*args)
+        return self.own(*args)
 
     def _results(self, found: Any) -> Any:
         if len(self._finish) == 1:
@@ -338,11 +361,14 @@ class Piece(nn.Module):
         return [x if f is None else x.permute(f) for x, f in zip(found, self._finish, strict=True)]
 
 
-def _taken(order: tuple[int, ...]) -> Callable[[Any], Any] | None:
-    """How a tensor becomes an argument: its dimensions in the order of memory, and at least one."""
+def _taken(x: Any, order: tuple[int, ...]) -> Callable[[Any], Any] | None:
+    """How a tensor becomes an argument: its dimensions in the order of memory, at least one, without gaps."""
     if not order:
         return lambda x: x.reshape(1)
-    return None if order == tuple(range(len(order))) else lambda x: x.permute(order)
+    moved = order != tuple(range(len(order)))
+    if not x.permute(order).is_contiguous():
+        return (lambda x: x.permute(order).contiguous()) if moved else lambda x: x.contiguous()
+    return (lambda x: x.permute(order)) if moved else None
 
 
 def _inverse(order: tuple[int, ...]) -> tuple[int, ...] | None:

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from tc.interop.fx.operators import is_copy, is_reduction, is_second, obstacle, reads, sizes_read
-from tc.interop.fx.views import Node, value
+from tc.interop.fx.products import is_member
+from tc.interop.fx.views import Node, is_tensor, keys, value
 
 LARGEST = 48  # nodes of a piece
+PRODUCTS = 2  # of a piece
 RULE = "fewer than two operators on elements and no reduction"
 
 
@@ -28,7 +31,13 @@ class Unit:
 
 def worth(members: Iterable[Node]) -> bool:
     some = [m for m in members if not is_second(m) and not is_copy(m)]
-    return len(some) >= 2 or any(is_reduction(m) for m in some)
+    return len(some) >= 2 or any(is_reduction(m) or is_member(m) for m in some)
+
+
+def fit(a: list[Node], b: list[Node]) -> bool:
+    """Whether two units are small enough to be one."""
+    members = [*a, *b]
+    return len(members) <= LARGEST and sum(map(is_member, members)) <= PRODUCTS
 
 
 def needs(node: Node, joins: bool) -> list[Node]:
@@ -71,7 +80,7 @@ class Grouping:
             here = self.of[node]
             if other is here or not other.joins or _device(other.members[0]) != device:
                 continue
-            if is_second(node) or len(here.members) + len(other.members) <= LARGEST:
+            if is_second(node) or (fit(here.members, other.members) and not _spreads(node, m)):
                 self._merge(other, here)
 
     def _merge(self, a: Unit, b: Unit) -> None:
@@ -92,6 +101,14 @@ class Grouping:
         for n in live:
             if n != a.number and self.before[n] & (bit_a | bit_b):
                 self.before[n] = (self.before[n] & ~bit_b) | both | bit_a
+
+
+def _spreads(node: Node, product: Node) -> bool:
+    """Whether a node spreads a product over a larger tensor, which is cheaper where that tensor is read."""
+    if not is_member(product) or not is_tensor(node):
+        return False
+    large, small = keys(value(node).shape), keys(value(product).shape)
+    return prod(n for n in large if isinstance(n, int)) > prod(n for n in small if isinstance(n, int))
 
 
 def _position(node: Node) -> int:

@@ -7,6 +7,7 @@ from operator import getitem
 from typing import Any
 
 from tc.interop.fx.pointwise import COPIES, DTYPES, pointwise
+from tc.interop.fx.products import SAID, is_member
 from tc.interop.fx.views import Node, aten, base_of, is_tensor, is_view, key, keys, packet, value
 
 torch: Any = import_module("torch")
@@ -104,7 +105,7 @@ def obstacle(node: Node) -> str | None:
     """Why a node cannot be part of a def, or None where it can."""
     if node.op != "call_function":
         return "no operator"
-    if is_second(node):
+    if is_second(node) or is_member(node):
         return None
     if is_view(node):
         return "a view"
@@ -138,7 +139,7 @@ def obstacle(node: Node) -> str | None:
     except (RuntimeError, TypeError, IndexError, ValueError) as e:
         return f"arguments that are not understood ({e})"
     if found is None:
-        return "PyTorch has a kernel for it" if _is_product(op) else "no formula"
+        return node.meta.get(SAID, "PyTorch has a kernel for it" if _is_product(op) else "no formula")
     if not all(isinstance(x, (int, float)) or is_tensor(x) or _is_number(x) for x in found.operands):
         return "an argument that is no number and no tensor"
     return None

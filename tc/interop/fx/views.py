@@ -42,6 +42,22 @@ def keys(shape: Sequence[Any]) -> list[int | str]:
     return [key(s) for s in shape]
 
 
+def stored_order(x: Any) -> tuple[int, ...]:
+    """The dimensions of a tensor from the outermost to the innermost in memory."""
+    rank = x.dim()
+    strides = [_hint(s) for s in x.stride()]
+    order = [d for d in range(rank) if key(x.shape[d]) != 1]
+    found = iter(sorted(order, key=lambda d: -strides[d]))
+    return tuple(d if key(x.shape[d]) == 1 else next(found) for d in range(rank))
+
+
+def _hint(s: Any) -> int:
+    if isinstance(s, int):
+        return s
+    hint = s.node.hint
+    return int(hint) if hint is not None else 1
+
+
 def base_of(node: Node) -> tuple[Node, Map]:
     """What a node is a view of, through all views that can be written as subscripts, and the map."""
     maps: list[Map] = []

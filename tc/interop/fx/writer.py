@@ -25,7 +25,8 @@ from tc.interop.fx.operators import (
     reads,
 )
 from tc.interop.fx.pointwise import DTYPES, cast, literal, pointwise, typed_literal
-from tc.interop.fx.views import Index, Node, aten, base_of, is_tensor, key, keys, packet, value
+from tc.interop.fx.products import Factor, is_member, product
+from tc.interop.fx.views import Index, Node, aten, base_of, is_tensor, key, keys, packet, stored_order, value
 
 torch: Any = import_module("torch")
 _LONGEST = 300  # characters of an expression that is written where it is read
@@ -54,22 +55,6 @@ class Written:
     names: dict[str, str]  # of parameters and tensors to those of nodes
 
 
-def stored_order(x: Any) -> tuple[int, ...]:
-    """The dimensions of a tensor from the outermost to the innermost in memory."""
-    rank = x.dim()
-    strides = [_hint(s) for s in x.stride()]
-    order = [d for d in range(rank) if key(x.shape[d]) != 1]
-    found = iter(sorted(order, key=lambda d: -strides[d]))
-    return tuple(d if key(x.shape[d]) == 1 else next(found) for d in range(rank))
-
-
-def _hint(s: Any) -> int:
-    if isinstance(s, int):
-        return s
-    hint = s.node.hint
-    return int(hint) if hint is not None else 1
-
-
 class Writer:
     def __init__(self, members: Sequence[Node], results: Sequence[Node]) -> None:
         self.members = list(members)
@@ -89,7 +74,7 @@ class Writer:
 
     def write(self) -> Written:
         for m in self.members:
-            for b in reads(m):  # sizes and parameters come in the order of what reads them
+            for b in _read_by(m):  # sizes and parameters come in the order of what reads them
                 if b not in self.inside:
                     self._parameter(b)
         for m in self.members:
@@ -166,6 +151,9 @@ class Writer:
         if is_second(node):
             return  # with the node that it is a result of
         x = value(node)
+        if is_member(node):
+            self._product(node)
+            return
         if is_reduction(node):
             self._reduction(node)
             return
@@ -196,7 +184,7 @@ class Writer:
         if node in self.results or self.uses[node] != 1 or len(text) > _LONGEST:
             return False
         reader = self.readers[node]
-        if packet(reader) in (*LOOKUPS, *VARIANCES):
+        if packet(reader) in (*LOOKUPS, *VARIANCES) or is_member(reader):
             return False
         if is_reduction(reader):
             over = value(reader.args[0])
@@ -221,7 +209,7 @@ class Writer:
         name = f"t{len(self.names)}"
         self.names[name] = node.name
         if order is None:
-            order = stored_order(value(node)) if node in self.results else tuple(range(len(shape)))
+            order = stored_order(value(node))
         self.stored[node] = name
         self.orders[node] = order
         left = f"({','.join(index[d] for d in order)})" if order else ""
@@ -277,6 +265,54 @@ class Writer:
         for m in self.members:
             if is_second(m) and m.args[0] is node:
                 self._finish(m, variance if m.args[1] == 0 else mean, seen, True, index, shape)
+
+    def _product(self, node: Node) -> None:
+        """A sum of products, and what is added to it as a statement or an expression of its own."""
+        made = product(node)
+        assert made is not None
+        x = value(node)
+        shape = tuple(x.shape)
+        index = tuple(f"i{k}" for k in range(len(shape)))
+        over = [f"{r} in 0:{n}" for r, n in made.over]
+        text = " * ".join(self._factor(f) for f in made.factors)
+        if made.conditions:
+            text = f"{' && '.join(made.conditions)} ? {text} : 0"
+        self._store(node, shape, x.dtype, "+=!", text, index, over, stored_order(x))
+        if made.added is None:
+            return
+        total = self.values[node]
+        at = self._operand(made.added, x.dtype, shape, plain=False)
+        along = made.added_along
+
+        def added(index: Index) -> str:
+            own = index if along is None else (*("0",) * (len(index) - 1), index[along])
+            return f"({total.at(index)} + {at(own)})"
+
+        self.values[node] = Value(x.dtype, shape, added)
+        if node in self.results:
+            self._store(node, shape, x.dtype, "=", added(index), index)
+
+    def _factor(self, factor: Factor) -> str:
+        """An element of a factor, 0 where it is outside of the tensor."""
+        base, _ = base_of(factor.node)
+        if not any(factor.outside):
+            return self.read(factor.node).at(factor.index)
+        name = self.parameters.get(base) or self.stored.get(base)
+        order = self.orders[base] if name else ()
+        if (
+            name
+            and base is factor.node
+            and self.values[base].at(factor.index) == _access(name, order)(factor.index)
+        ):
+            modes = ",".join("zero" if factor.outside[d] else "none" for d in order)
+            return f"{name}[{modes}]({','.join(factor.index[d] for d in order)})"
+        shape = value(factor.node).shape
+        inside = [
+            f"{i} >= 0 && {i} < {self._size(n)}"
+            for i, n, out in zip(factor.index, shape, factor.outside, strict=True)
+            if out
+        ]
+        return f"({' && '.join(inside)} ? {self.read(factor.node).at(factor.index)} : 0)"
 
     def _finish(
         self,
@@ -358,6 +394,16 @@ class Writer:
 
 def _number_type(node: Node) -> Any:
     return torch.float64 if isinstance(value(node), (float, torch.SymFloat)) else torch.int64
+
+
+def _read_by(node: Node) -> list[Node]:
+    """What the statements of a member read; a product reads no tensor of which it needs the shape alone."""
+    if not is_member(node):
+        return reads(node)
+    made = product(node)
+    assert made is not None
+    some = [f.node for f in made.factors] + ([] if made.added is None else [made.added])
+    return [base for base in (base_of(n)[0] for n in some) if not is_constant(base)]
 
 
 def _access(name: str, order: tuple[int, ...]) -> Callable[[Index], str]:

@@ -149,7 +149,7 @@ def test_saved_tensors_keep_the_layout_they_were_written_in(monkeypatch):
 
 def test_an_operator_of_others_sees_the_strides_of_eager_mode():
     @torch.library.custom_op("tc_tests::strides_of", mutates_args=())
-    def strides_of(x: torch.Tensor) -> torch.Tensor:
+    def strides_of(x: torch.Tensor) -> torch.Tensor:  # pyright: ignore[reportInvalidTypeForm]
         return torch.tensor([float(s) for s in x.stride()])
 
     @strides_of.register_fake

@@ -330,12 +330,16 @@ def _random_function(seed):
         made = [x, y, row]
         for kind, first, second, which, dim, keep in script:
             a, b = made[int(first * len(made))], made[int(second * len(made))]
-            if kind < 0.35:
+            if kind < 0.25:
                 made.append(unary[which](a))
+            elif kind < 0.35:
+                made.append(_product(a, b))
             elif kind < 0.6:
                 made.append(binary[which](a, b) if _fits(a, b) else unary[which](b))
-            elif kind < 0.8 and a.dim() == 2:
+            elif kind < 0.75 and a.dim() == 2:
                 made.append(reduce[which](a, dim, keep))
+            elif kind < 0.86:
+                made.append(_joined(a, b, dim))
             elif kind < 0.9:
                 made.append(a.t().unsqueeze(0).expand(2, *a.t().shape)[1] if a.dim() == 2 else a[None] + 1.0)
             else:
@@ -343,6 +347,22 @@ def _random_function(seed):
         return made[3:]
 
     return f
+
+
+def _product(a, b):
+    """A product of matrices as they are or transposed, with a row that is added where one is there."""
+    if a.dim() == 2 and b.dim() == 2 and a.shape[1] in b.shape:
+        return torch.sin(a @ (b if b.shape[0] == a.shape[1] else b.t()))
+    if a.dim() == 2 and b.dim() == 1 and a.shape[0] == b.shape[0]:
+        return torch.addmm(b, a, a.t()) * 0.5
+    return a * 0.5
+
+
+def _joined(a, b, dim):
+    same = a.dim() == b.dim() > 0 and all(
+        m == n for k, (m, n) in enumerate(zip(a.shape, b.shape, strict=True)) if k != dim % a.dim()
+    )
+    return torch.cat([a, b * 2.0, a], dim % a.dim()) if same else a + 1.0
 
 
 def _fits(a, b):
@@ -357,10 +377,49 @@ def test_random_graphs(seed):
     given = [torch.randn(4, 6), torch.randn(4, 6), torch.randn(6)]
     a = [x.clone().requires_grad_() for x in given]
     b = [x.clone().requires_grad_() for x in given]
-    wanted, found = f(*a), compiled(f, dynamic=seed == 4)(*b)
+    dynamic = seed == 4
+    run = (
+        torch.compile(f, backend="tc", options={"products": "tc"})
+        if not dynamic
+        else compiled(f, dynamic=True)
+    )
+    wanted, found = f(*a), run(*b)
     close(found, wanted, 2e-5)
     sum(w.sum() for w in wanted).backward()
     sum(w.sum() for w in found).backward()
     for p, q in zip(a, b, strict=True):
         if p.grad is not None or q.grad is not None:
             torch.testing.assert_close(q.grad, p.grad, rtol=1e-4, atol=5e-5)
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1])
+def test_joined_tensors(dim):
+    a, b = torch.randn(3, 4, 5), torch.randn(3, 4, 5)
+
+    def f(a, b):
+        joined = torch.cat([torch.exp(a), b.transpose(0, 1).transpose(0, 1), torch.exp(b) * a], dim)
+        return joined.sum(0), torch.tanh(joined) * 2
+
+    for found, wanted in zip(compiled(f)(a, b), f(a, b), strict=True):
+        close(found, wanted)
+    with torch.no_grad():
+        assert "cat (cat.default)" not in str(tc.explain(f, a, b)).partition("by PyTorch:")[2]
+
+
+def test_joined_tensors_of_several_types_and_ranks():
+    def f(a, b):
+        return torch.cat([a * 2, b + 1, torch.zeros(0)], 0) * 3
+
+    a, b = torch.randn(3), torch.arange(4)
+    close(compiled(f)(a, b), f(a, b))
+
+
+def test_joined_tensors_of_sizes_that_vary():
+    def f(a, b):
+        return torch.relu(torch.cat([torch.exp(a), b], 1)), torch.relu(torch.cat([torch.exp(a), b], 0))
+
+    run = compiled(f, dynamic=True)
+    for n in (3, 5, 6):
+        a, b = torch.randn(n, 4), torch.randn(n, 4)
+        for found, wanted in zip(run(a, b), f(a, b), strict=True):
+            close(found, wanted)

@@ -58,7 +58,13 @@ def is_second(node: Node) -> bool:
 
 
 def is_copy(node: Node) -> bool:
-    return packet(node) in COPIES
+    return packet(node) in COPIES or packet(node) is aten.cat
+
+
+def joined_along(node: Node) -> int:
+    """The dimension along which a node joins tensors."""
+    dim: int = node.args[1] if len(node.args) > 1 else node.kwargs.get("dim", 0)
+    return dim % value(node).dim()
 
 
 def dims_of(node: Node) -> list[int]:
@@ -134,6 +140,8 @@ def obstacle(node: Node) -> str | None:
         return _lookup_obstacle(node)
     if op is aten.scatter:
         return _scatter_obstacle(node)
+    if op is aten.cat:
+        return _joined_obstacle(node)
     try:
         found = pointwise(node)
     except (RuntimeError, TypeError, IndexError, ValueError) as e:
@@ -194,6 +202,15 @@ def _lookup_obstacle(node: Node) -> str | None:
         return "indices that are not beside each other"
     if any(not isinstance(key(value(table).shape[k]), int) for k in places):
         return "an index into a dimension of a size that varies"
+    return None
+
+
+def _joined_obstacle(node: Node) -> str | None:
+    dim = joined_along(node)
+    if any(value(a).dim() != value(node).dim() for a in node.args[0]):
+        return "tensors of several ranks"  # empty ones of one dimension may be among others
+    if not all(isinstance(key(value(a).shape[dim]), int) for a in node.args[0]):
+        return "a size that varies where tensors are joined"
     return None
 
 

@@ -22,6 +22,7 @@ from tc.interop.fx.operators import (
     is_constant,
     is_reduction,
     is_second,
+    joined_along,
     reads,
 )
 from tc.interop.fx.pointwise import DTYPES, cast, literal, pointwise, typed_literal
@@ -154,6 +155,9 @@ class Writer:
         if is_member(node):
             self._product(node)
             return
+        if packet(node) is aten.cat:
+            self._joined(node)
+            return
         if is_reduction(node):
             self._reduction(node)
             return
@@ -184,6 +188,8 @@ class Writer:
         if node in self.results or self.uses[node] != 1 or len(text) > _LONGEST:
             return False
         reader = self.readers[node]
+        if packet(reader) is aten.cat:
+            return True
         if packet(reader) in (*LOOKUPS, *VARIANCES) or is_member(reader):
             return False
         if is_reduction(reader):
@@ -212,12 +218,17 @@ class Writer:
             order = stored_order(value(node))
         self.stored[node] = name
         self.orders[node] = order
-        left = f"({','.join(index[d] for d in order)})" if order else ""
-        where = [f"{i} in 0:{self._size(s)}" for i, s in zip(index, shape, strict=True)] + list(over)
-        tail = f" where {', '.join(where)}" if where else ""
-        self.statements.append(f"{name}{left} {assign} {text}{tail}")
+        ranges = [f"{i} in 0:{self._size(s)}" for i, s in zip(index, shape, strict=True)]
+        self._state(name, order, assign, text, index, [*ranges, *over])
         self.values[node] = Value(dtype, tuple(shape), _access(name, order))
         return name
+
+    def _state(
+        self, name: str, order: tuple[int, ...], assign: str, text: str, index: Index, where: list[str]
+    ) -> None:
+        left = f"({','.join(index[d] for d in order)})" if order else ""
+        tail = f" where {', '.join(where)}" if where else ""
+        self.statements.append(f"{name}{left} {assign} {text}{tail}")
 
     def _reduction(self, node: Node) -> None:
         source = self.read(node.args[0])
@@ -265,6 +276,26 @@ class Writer:
         for m in self.members:
             if is_second(m) and m.args[0] is node:
                 self._finish(m, variance if m.args[1] == 0 else mean, seen, True, index, shape)
+
+    def _joined(self, node: Node) -> None:
+        """Tensors one behind the other, a piecewise definition."""
+        x = value(node)
+        dim = joined_along(node)
+        index = tuple(f"i{k}" for k in range(x.dim()))
+        name = f"t{len(self.names)}"
+        self.names[name] = node.name
+        order = self.orders[node] = stored_order(x)
+        start = 0
+        for part in node.args[0]:
+            size = int(value(part).shape[dim])
+            own = index if start == 0 else (*index[:dim], f"{index[dim]} - {start}", *index[dim + 1 :])
+            text = cast(self.read(part).at(own), value(part).dtype, x.dtype)
+            ranges = [f"{i} in 0:{self._size(s)}" for i, s in zip(index, x.shape, strict=True)]
+            ranges[dim] = f"{index[dim]} in {start}:{start + size}"
+            self._state(name, order, "=", text, index, ranges)
+            start += size
+        self.stored[node] = name
+        self.values[node] = Value(x.dtype, tuple(x.shape), _access(name, order))
 
     def _product(self, node: Node) -> None:
         """A sum of products, and what is added to it as a statement or an expression of its own."""

@@ -52,7 +52,7 @@ def test_accuracy_and_lanes(dtype: DType) -> None:
     references = bench.references(dtype)
     for name in bench.names(dtype):
         quick = dtype == FLOAT32 and vector_math.arity(name) == 1 and name != "exp10"
-        args = bench.operands(name, dtype, examples(2**32 // 4099, 10) if quick else examples(60_000, 6))
+        args = bench.operands(name, dtype, examples(2**32 // 4099, 20) if quick else examples(60_000, 12))
         if dtype == FLOAT64 and name in ("erf", "erfc", "normcdf"):  # slow references
             args = tuple(a[::7] for a in args)
         true = bench.truth(references[name], dtype, args)

@@ -162,6 +162,7 @@ def test_the_file_holds_what_is_needed(
     assert f" on {backend}\noracle: agrees" in seen.out and "no longer fails: " in seen.out
 
 
+@pytest.mark.slow
 def test_another_process_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
     _, file = provoked("LLVM refuses", monkeypatch, "cpu", options={"tile": (8,)})
     done = subprocess.run(

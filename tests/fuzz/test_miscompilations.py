@@ -79,6 +79,7 @@ except AssertionError as e:
 """
 
 
+@pytest.mark.slow
 def test_what_a_judge_sees() -> None:
     """No change, the end of the process, a loop without end, a module that cannot be imported, one that
     nobody imports, and one that the judge itself has imported."""

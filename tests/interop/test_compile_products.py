@@ -65,12 +65,14 @@ def both(f, *operands):
         assert found.stride() == wanted.stride()
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", MATRICES)
 def test_matrix_products(name):
     f, *shapes = MATRICES[name]
     both(f, *(operand(*s) for s in shapes))
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name):
     how = dict(CONVOLUTIONS[name])

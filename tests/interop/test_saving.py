@@ -10,6 +10,7 @@ import pytest
 
 import tc
 from tc.autodiff.saving import saving
+from tests.share import ALL
 
 torch = pytest.importorskip("torch")
 
@@ -71,6 +72,7 @@ CASES = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_and_second_derivatives(name: str) -> None:
     source, shapes = CASES[name]
@@ -161,7 +163,8 @@ def test_functions_of_jax() -> None:
 
     for a, b in zip(*(jax.jit(jax.grad(loss(g), (0, 1, 2)))(q, k, v) for g in (f, plain)), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
-    second = [jax.jacrev(jax.grad(loss(g)))(q, k, v) for g in (f, plain)]
-    np.testing.assert_allclose(*second, rtol=1e-3, atol=1e-4)
+    if ALL:
+        second = [jax.jacrev(jax.grad(loss(g)))(q, k, v) for g in (f, plain)]
+        np.testing.assert_allclose(*second, rtol=1e-3, atol=1e-4)
     many = jax.vmap(jax.grad(loss(f)), (0, None, None))(np.stack([q, 2 * q]), k, v)
     np.testing.assert_allclose(many[0], jax.grad(loss(plain))(q, k, v), rtol=1e-4, atol=1e-5)

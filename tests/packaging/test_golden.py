@@ -34,6 +34,7 @@ def test_a_missing_file_fails_with_the_hint(project: pytest.Pytester) -> None:
     result.stdout.fnmatch_lines(["*golden/part/text.txt does not exist*--update-golden*"])
 
 
+@pytest.mark.slow
 def test_an_update_writes_and_the_next_run_passes(project: pytest.Pytester) -> None:
     project.runpytest_subprocess("-k", "test_text", "--update-golden").assert_outcomes(passed=1)
     assert (project.path / "golden/part/text.txt").read_bytes() == b"one\ntwo\n"

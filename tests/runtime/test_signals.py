@@ -99,6 +99,7 @@ print(all(np.array_equal(a, wanted) for a in found))
     assert run(body).split() == ["True", "True"]
 
 
+@pytest.mark.slow
 def test_a_handler_that_is_set_meanwhile_stays() -> None:
     body = """
 def second(*_): raise KeyError

@@ -195,6 +195,7 @@ def program(folder: Path, seed: int, budget: float | None = None, trials: int | 
     )
 
 
+@pytest.mark.slow
 def test_two_tuners_on_one_key(faulty: Any, tmp_path: Path) -> None:
     folder = faulty({1: "crash"}, base_us=100)
     running = [program(folder, seed, trials=4) for seed in (1, 2)]

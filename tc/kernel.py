@@ -416,7 +416,7 @@ class Kernel(KernelTools, KernelDevices):
     def _miss(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         elsewhere = self._for_devices(args, kwargs) if self._asked_backend is None else None
         if elsewhere is not None:
-            return elsewhere(*args, **kwargs)
+            return self._call_elsewhere(elsewhere, args, kwargs)
         bound, (compiled, shapes, entry) = self._bound(args, kwargs)
         reads = compiled.program.images if bound.aliases else ()
         if bound.device is not None:

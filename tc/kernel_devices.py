@@ -67,6 +67,13 @@ class KernelDevices(_native.Dispatcher):
             self._elsewhere = self._for_backend("cuda")
         return self._elsewhere
 
+    def _call_elsewhere(self, elsewhere: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call by the kernel for the backend cuda, whose entry then serves this kernel, too."""
+        value = elsewhere(*args, **kwargs)
+        for entry in elsewhere._entries()[:1]:
+            self._add(entry)
+        return value
+
     def _for_backend(self, name: str) -> Kernel:
         asked, make = self.request(), cast("type[Kernel]", type(self))
         return make(self._front, name, asked.options, asked.checks, asked.dynamic)

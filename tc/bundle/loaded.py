@@ -167,7 +167,10 @@ class Bundle(_native.Dispatcher):
         if self._asked is None and self.backend != _ON_DEVICES and _somewhere(args, kwargs, on_device):
             elsewhere = self._on_devices()
             if elsewhere is not None:
-                return elsewhere(*args, **kwargs)
+                value = elsewhere(*args, **kwargs)
+                for entry in elsewhere._entries()[:1]:  # it then serves this bundle, too
+                    self._add(entry)
+                return value
         number, bound = self._bound(args, kwargs)
         instance = self._manifest.instances[number]
         kernel = self._kernel(instance, bound)

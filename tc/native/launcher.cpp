@@ -303,16 +303,20 @@ Outcome try_call(PyObject *self_object, PyObject *const *objects, size_t nargs, 
                        &library) ||
         !outs[o].is_view)
       return Outcome::kMiss;
+  void *stream = nullptr;
+  int32_t device = kHost;
+  for (size_t k = 0; k < nargs + nouts && device == kHost; k++)
+    if (args[k].is_view) device = args[k].view.device;
+  // An error that is to be raised, and what the library does not tell, are for the slow path.
+  if (device != kHost && (record_is_set() || !current_stream(library, device, &stream))) return Outcome::kMiss;
   // Nothing from here to the move to the front runs Python code, so the list stays as it is.
   std::vector<Entry *> &entries = *self->entries;
   for (size_t k = 0; k < entries.size(); k++) {
     if (!matches(*entries[k]->data, args.data(), nargs, scalars.data(), outs, nouts)) continue;
     Entry *entry = entries[k];
-    void *stream = nullptr;
-    if (const DeviceLaunch *device = entry->data->device.get()) {
-      // An error that is to be raised, and what the library does not tell, are for the slow path.
-      if (record_is_set() || !current_stream(device->number, &stream)) return Outcome::kMiss;
-      if (device->one_stream && device->stream != stream) continue;
+    if (const DeviceLaunch *launched = entry->data->device.get()) {
+      // Without an array nothing says where the results are to be.
+      if (device == kHost || (launched->one_stream && launched->stream != stream)) continue;
     }
     if (k)
       std::rotate(entries.begin(), entries.begin() + static_cast<std::ptrdiff_t>(k),

@@ -1,9 +1,10 @@
 #include "views.h"
 
 #include "capsules.h"
+#include "cupy.h"
+#include "numpy_types.h"
 
 #include <pybind11/numpy.h>
-
 
 #include "result_memory.h"
 
@@ -20,74 +21,12 @@ static_assert(sizeof(Py_intptr_t) == sizeof(int64_t) && sizeof(ssize_t) == sizeo
 
 constexpr int kWriteable = 0x0400;        // NPY_ARRAY_WRITEABLE
 constexpr int kWriteBackIfCopy = 0x2000;  // NPY_ARRAY_WRITEBACKIFCOPY
-constexpr int kUserTypes = 256;           // NPY_USERDEF
-constexpr int kHalf = 23;                 // NPY_HALF
-
-struct TypeEntry {
-  uint8_t code, bits;
-};
-
-// NumPy's type numbers: bool, signed and unsigned char, short, int, long, long long, float, double, long
-// double (which no tensor has), and the complex ones of float and double.
-constexpr TypeEntry kTypes[] = {
-    {dlpack::kBool, 8},
-    {dlpack::kInt, 8 * sizeof(char)},
-    {dlpack::kUInt, 8 * sizeof(char)},
-    {dlpack::kInt, 8 * sizeof(short)},
-    {dlpack::kUInt, 8 * sizeof(short)},
-    {dlpack::kInt, 8 * sizeof(int)},
-    {dlpack::kUInt, 8 * sizeof(int)},
-    {dlpack::kInt, 8 * sizeof(long)},
-    {dlpack::kUInt, 8 * sizeof(long)},
-    {dlpack::kInt, 8 * sizeof(long long)},
-    {dlpack::kUInt, 8 * sizeof(long long)},
-    {dlpack::kFloat, 32},
-    {dlpack::kFloat, 64},
-    {dlpack::kFloat, 0},
-    {dlpack::kComplex, 64},
-    {dlpack::kComplex, 128},
-};
-constexpr int kTypeCount = sizeof kTypes / sizeof *kTypes;
-
 PyTypeObject *ndarray;
 char empty;                                // where arrays without elements point
-PyObject *bfloat16_type, *bfloat16_descr;  // of ml_dtypes, once an array of it was seen or asked for
-
-// ml_dtypes is optional and never imported here: an array of its type means that it is there.
-bool find_bfloat16() {
-  if (bfloat16_type) return true;
-  PyObject *modules = PyImport_GetModuleDict();
-  PyObject *module = modules ? PyDict_GetItemString(modules, "ml_dtypes") : nullptr;
-  if (!module) return false;
-  PyObject *type = PyObject_GetAttrString(module, "bfloat16");
-  PyObject *descr = nullptr;
-  if (!type || npy_api::get().PyArray_DescrConverter_(type, &descr) == 0) {
-    PyErr_Clear();
-    Py_XDECREF(type);
-    return false;
-  }
-  bfloat16_type = type;
-  bfloat16_descr = descr;
-  return true;
-}
 
 Seen read_numpy(PyObject *object, View *view) {
   auto *array = array_proxy(object);
-  auto *descr = py::detail::array_descriptor_proxy(array->descr);
-  if (descr->byteorder != '=' && descr->byteorder != '|') return Seen::kRefused;
-  int type = descr->type_num;
-  if (type >= 0 && type < kTypeCount && kTypes[type].bits) {
-    view->code = kTypes[type].code;
-    view->bits = kTypes[type].bits;
-  } else if (type == kHalf) {
-    view->code = dlpack::kFloat;
-    view->bits = 16;
-  } else if (type >= kUserTypes && find_bfloat16() && descr->typeobj == bfloat16_type) {
-    view->code = dlpack::kBfloat;
-    view->bits = 16;
-  } else {
-    return Seen::kRefused;
-  }
+  if (!element_type(array->descr, &view->code, &view->bits)) return Seen::kRefused;
   view->data = array->data;
   view->ndim = array->nd;
   view->shape = reinterpret_cast<const int64_t *>(array->dimensions);
@@ -256,21 +195,8 @@ PyObject *new_torch(int32_t device, uint8_t code, uint8_t bits, int32_t ndim, in
 }
 
 PyObject *new_numpy(uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data) {
-  PyObject *descr = nullptr;
-  if (code == dlpack::kBfloat) {
-    descr = find_bfloat16() ? Py_NewRef(bfloat16_descr)
-                            : npy_api::get().PyArray_DescrFromType_(npy_api::NPY_UINT16_);
-  } else if (code == dlpack::kFloat && bits == 16) {
-    descr = npy_api::get().PyArray_DescrFromType_(kHalf);
-  } else {
-    for (int type = 0; type < kTypeCount && !descr; type++)
-      if (kTypes[type].code == code && kTypes[type].bits == bits)
-        descr = npy_api::get().PyArray_DescrFromType_(type);
-  }
-  if (!descr) {
-    PyErr_Format(PyExc_ValueError, "no NumPy type for DLPack type (%d, %d)", int(code), int(bits));
-    return nullptr;
-  }
+  PyObject *descr = numpy_type(code, bits);
+  if (!descr) return nullptr;
   PyObject *array = new_numpy_array(descr, bits / 8, ndim, shape);
   if (array) *data = array_proxy(array)->data;
   return array;
@@ -283,20 +209,24 @@ Seen read_view(PyObject *object, View *view) {
   if (type == ndarray) return read_numpy(object, view);
   for (int k = 0; k < torch_.type_count; k++)
     if (type == torch_.types[k]) return read_torch(object, view);
+  if (is_cupy(type)) return read_cupy(object, view);
   if (PyLong_CheckExact(object) || PyFloat_CheckExact(object) || PyBool_Check(object)) return Seen::kOther;
   if (PyType_IsSubtype(type, ndarray)) return Seen::kRefused;
   if (learn_torch_type(type)) return read_torch(object, view);
+  if (learn_cupy(type)) return read_cupy(object, view);
   return Seen::kOther;
 }
 
 PyObject *new_array(Library library, int32_t device, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape,
                     char **data) {
-  return library == Library::kTorch ? new_torch(device, code, bits, ndim, shape, data)
-                                    : new_numpy(code, bits, ndim, shape, data);
+  if (library == Library::kTorch) return new_torch(device, code, bits, ndim, shape, data);
+  if (library == Library::kCupy) return new_cupy(device, code, bits, ndim, shape, data);
+  return new_numpy(code, bits, ndim, shape, data);
 }
 
-bool current_stream(int32_t device, void **stream) {
-  return torch_.api && torch_.api->current_stream &&
+bool current_stream(Library library, int32_t device, void **stream) {
+  if (library == Library::kCupy) return cupy_stream(device, stream);
+  return library == Library::kTorch && torch_.api->current_stream &&
          torch_.api->current_stream(dlpack::kCuda, device, stream) == 0;
 }
 
@@ -323,11 +253,8 @@ PyObject *import_capsule(PyObject *capsule) {
     PyErr_SetString(PyExc_BufferError, "not a tensor of whole-byte scalars in host memory");
     return nullptr;
   }
-  int type = -1;
-  if (t.dtype.code == dlpack::kBfloat && t.dtype.bits == 16) type = npy_api::NPY_UINT16_;
-  if (t.dtype.code == dlpack::kFloat && t.dtype.bits == 16) type = kHalf;
-  for (int k = 0; k < kTypeCount && type < 0; k++)
-    if (kTypes[k].code == t.dtype.code && kTypes[k].bits == t.dtype.bits) type = k;
+  bool bfloat = t.dtype.code == dlpack::kBfloat && t.dtype.bits == 16;
+  int type = bfloat ? npy_api::NPY_UINT16_ : type_number(t.dtype.code, t.dtype.bits);
   if (type < 0) {
     PyErr_Format(PyExc_BufferError, "unsupported DLPack type (code %d, %d bits)", int(t.dtype.code),
                  int(t.dtype.bits));
@@ -354,7 +281,7 @@ bool init_views() {
   name_is_neg = PyUnicode_InternFromString("is_neg");
   name_is_conj = PyUnicode_InternFromString("is_conj");
   name_exchange = PyUnicode_InternFromString("__dlpack_c_exchange_api__");
-  return name_requires_grad && name_is_neg && name_exchange;
+  return name_requires_grad && name_is_neg && name_is_conj && name_exchange && init_cupy();
 }
 
 }  // namespace tc

@@ -1,4 +1,4 @@
-// What the fast path sees of a NumPy array or a PyTorch tensor, and new ones of either.
+// What the fast path sees of an array of NumPy, PyTorch or CuPy, and new ones of these.
 #pragma once
 
 #include <Python.h>
@@ -11,9 +11,12 @@ namespace tc {
 
 constexpr int32_t kHost = -1;
 
-enum class Library : uint8_t { kNone, kNumpy, kTorch };
+constexpr int32_t kMostExtents = 8;  // of an array whose library tells its shape by objects of Python
 
-// Borrowed: valid while the object lives and nobody resizes it.
+enum class Library : uint8_t { kNone, kNumpy, kTorch, kCupy };
+
+// Borrowed: valid while the object lives and nobody resizes it.  It is not copied: `shape` and `strides` may point
+// into it.
 struct View {
   char *data;
   const int64_t *shape;
@@ -24,6 +27,7 @@ struct View {
   bool writable;
   int32_t device;  // the number of a CUDA device; kHost
   bool strides_in_bytes;
+  int64_t own_shape[kMostExtents], own_strides[kMostExtents];
 };
 
 enum class Seen : uint8_t {
@@ -35,12 +39,12 @@ enum class Seen : uint8_t {
 // Which library the object's exact type belongs to.  Subclasses count as kRefused by read_view.
 Seen read_view(PyObject *object, View *view);
 
-// A new dense array, or null with an exception set.  `data` receives its first element's address.  Only PyTorch's
-// are on devices.
+// A new dense array, or null with an exception set.  `data` receives its first element's address.  NumPy's
+// are on the host, CuPy's on a device.
 PyObject *new_array(Library library, int32_t device, uint8_t code, uint8_t bits, int32_t ndim, int64_t *shape, char **data);
 
-// PyTorch's current stream on a device; false if it does not say.
-bool current_stream(int32_t device, void **stream);
+// The library's current stream on a device; false if it does not say.  It may run code of Python.
+bool current_stream(Library library, int32_t device, void **stream);
 
 // Tells the library that these arrays were written behind its back (autograd's version counters).
 void mark_written(Library library, PyObject *const *arrays, Py_ssize_t count);

@@ -66,14 +66,16 @@ def call(
 
 
 def is_plain(bound: Bound, prepared: Prepared) -> bool:
-    """Whether `tc._native` can do such a call by itself: of dense tensors of PyTorch on the current
-    stream."""
+    """Whether `tc._native` can do such a call by itself: of dense arrays of PyTorch, or of CuPy, on the
+    current stream."""
     arrays = (*bound.arrays.values(), *bound.out.values())
+    libraries = {a.library for a in arrays}
     return (
         not prepared.first
         and not prepared.back
         and not bound.aliases
-        and all(isinstance(a, DeviceArray) and a.library == "torch" and a.stream is None for a in arrays)
+        and libraries in ({"torch"}, {"cupy"})
+        and all(isinstance(a, DeviceArray) and a.stream is None for a in arrays)
         and not any(isinstance(x, complex) for x in bound.scalars.values())
         and (not bound.out or len(bound.out) == len(bound.signature.outputs))
     )

@@ -149,7 +149,7 @@ class CupyArray:
     def __init__(self, memory: Array, device: int, keeper: object) -> None:
         self.memory, self.keeper = memory, keeper
         self.dtype, self.shape, self.strides = memory.dtype, memory.shape, memory.strides
-        self.data = SimpleNamespace(ptr=memory.__array_interface__["data"][0])
+        self.data = SimpleNamespace(ptr=memory.__array_interface__["data"][0], device_id=device)
         self.device = SimpleNamespace(id=device)
 
     @property
@@ -164,7 +164,8 @@ class Cupy:
         self.machine, self.allocator = machine, Allocator(machine)
         self._device = 0
         module: Any = ModuleType("cupy")
-        module.ndarray, module.empty = CupyArray, self.empty
+        self.kind = type("ndarray", (CupyArray,), {})  # which tc._native knows with this module's functions
+        module.ndarray, module.empty = self.kind, self.empty
         module.cuda = SimpleNamespace(get_current_stream=self._stream, Device=self._on, alloc=self._alloc)
         monkeypatch.setitem(__import__("sys").modules, "cupy", module)
 
@@ -184,7 +185,7 @@ class Cupy:
     def empty(self, shape: tuple[int, ...], dtype: Any) -> CupyArray:
         kind = np.dtype(dtype)
         memory = self.allocator.empty(int(np.prod(shape)) * kind.itemsize, self._device)
-        return CupyArray(memory.view(kind).reshape(shape), self._device, memory)
+        return self.kind(memory.view(kind).reshape(shape), self._device, memory)
 
     def array(self, values: Array, device: int = 0) -> CupyArray:
         with self._on(device):

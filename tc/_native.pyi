@@ -8,7 +8,7 @@ another value when it recorded an error.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -180,6 +180,29 @@ def keep_for_xla(
     `scalars` are the packed values of its scalar parameters, in order; `failed` makes the text of an error
     from what the kernel recorded; `name` is for other messages.  A key that is there keeps its entry.
     """
+
+class OnDevice(Protocol):
+    """What a call of XLA on a GPU asks, on any thread.  What these raise is the error of the call."""
+
+    def bind(self, device: int, stream: int, /) -> Entry:
+        """The launches on a device, whose checks are of this stream."""
+        ...
+
+    def pending(self) -> str | None:
+        """The text of an error that a kernel has left, which is then taken."""
+        ...
+
+    def refused(self, device: int, status: int, /) -> str:
+        """The text of what the driver said of a launch."""
+        ...
+
+def xla_device_handler() -> object:
+    """A capsule with the address of the function that XLA calls for every kernel on the platform CUDA
+    (tc/native/xla_device.h)."""
+
+def keep_for_xla_on_device(key: str, kernel: OnDevice, scalars: Sequence[bytes], name: str) -> None:
+    """Let calls of XLA on a GPU whose attribute `kernel` is `key` run a kernel, for ever; the other arguments
+    as in `keep_for_xla`.  ValueError for a scalar of more than 8 bytes."""
 
 def get_num_threads() -> int:
     """Threads in a parallel loop, the caller's included: TC_NUM_THREADS, else the usable cores."""

@@ -63,9 +63,7 @@ class KernelDevices(_native.Dispatcher):
             buffers = cast("tuple[object, ...]", out)
         if not any(map(on_device, (*args, *kwargs.values(), *buffers))):
             return None
-        if self._elsewhere is None:
-            self._elsewhere = self._for_backend("cuda")
-        return self._elsewhere
+        return self.for_cuda()
 
     def _call_elsewhere(self, elsewhere: Kernel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The call by the kernel for the backend cuda, whose entry then serves this kernel, too."""
@@ -105,6 +103,16 @@ class KernelDevices(_native.Dispatcher):
     ) -> _native.Entry | None:
         """What `tc._native` launches for calls like this one; None where it cannot."""
         types = {n: a.dtype for n, a in bound.arrays.items()}
+        return self._entry_of(compiled, types, shapes, launcher, call)
+
+    def _entry_of(
+        self,
+        compiled: Compiled,
+        types: Mapping[str, DType],
+        shapes: Mapping[str, tuple[int, ...]],
+        launcher: DeviceLauncher,
+        call: DeviceCall,
+    ) -> _native.Entry | None:
         key = (id(compiled), call.device.number, call.stream, tuple(types.values()))
         found = self._device_entries.get(key)
         if found is not None:
@@ -112,13 +120,49 @@ class KernelDevices(_native.Dispatcher):
         made = launcher.launches(call)
         if made is None:
             return None
-        spec = dispatch.call_spec(bound.signature, types, shapes, compiled.scalars, compiled.inout)
+        spec = dispatch.call_spec(self._signature, types, shapes, compiled.scalars, compiled.inout)
         owner = Launched(compiled, launcher, call.device.number)
         entry = spec.entry(made.device[3], made.workspace, False, owner, (), made.device)
         if len(self._device_entries) >= _ENTRIES:
             self._device_entries.clear()
         self._device_entries[key] = entry
         return entry
+
+    @property
+    def asked_backend(self) -> str | None:
+        """The backend that was asked for; None: chosen by the arrays of a call."""
+        return self._asked_backend
+
+    def for_cuda(self) -> Kernel:
+        """The same kernel for the backend cuda.  BackendError as `tc.compile` for options that it lacks."""
+        if self._asked_backend == "cuda":
+            return cast("Kernel", self)
+        if self._elsewhere is None:
+            self._elsewhere = self._for_backend("cuda")
+        return self._elsewhere
+
+    def entry_on(
+        self, ready: Ready, types: Mapping[str, DType], device: int, stream: int
+    ) -> tuple[_native.Entry | None, DeviceLauncher]:
+        """What `tc._native` launches on a stream of a device for calls of these sizes, None where it cannot,
+        and who knows what the driver says of them; `types` are of parameters with others than declared.
+        Raises BackendError as `tc.pipeline.devices.Device` does."""
+        compiled, shapes, _ = ready
+        self._backend()
+        assert self._devices is not None
+        launcher, failed = self._launcher(compiled)
+        signature, where = self._signature, self._devices.device(device)
+        extents = [() if p.scalar else shapes[p.name] for p in signature.params]
+        extents += [shapes[o.name] for o in signature.outputs]
+        call = DeviceCall(where, stream, [0] * len(extents), extents, None, failed)
+        with where.entered(self.name):
+            return self._entry_of(compiled, types, shapes, launcher, call), launcher
+
+    def raise_pending(self) -> None:
+        """Raise the error that a kernel has left on a device, if it has not been raised yet."""
+        self._backend()
+        if self._devices is not None:
+            self._devices.raise_pending(self.name)
 
     def _launcher(self, compiled: Compiled) -> tuple[DeviceLauncher, Callable[[Any], Exception]]:
         """What launches a kernel, and what makes errors of what it records."""

@@ -80,10 +80,7 @@ class Kernels:
         """Put the kernels on the stream of a call whose arrays are on its device."""
         found = call.device
         assert isinstance(found, CudaDevice)
-        for one in list(_devices.values()):
-            if one.records.failed():
-                with one.entered(interface.name):
-                    one.raise_pending()
+        CudaDevices().raise_pending(interface.name)
         functions, plan, slot, workspace = self._ready(found, interface, kernels, call)
         values: list[Any] = [a if isinstance(a, int) else scalar_value(a) for a in call.arguments]
         values += [workspace, slot.address if slot else 0]  # at -2 and -1, as in `Step.places`
@@ -234,6 +231,12 @@ class CudaDevices:
         for one in list(_devices.values()):
             with one.entered("tc.synchronize"):
                 one.synchronize_all()
+
+    def raise_pending(self, what: str) -> None:
+        for one in list(_devices.values()):
+            if one.records.failed():
+                with one.entered(what):
+                    one.raise_pending()
 
 
 def _described(driver: Driver) -> str:

@@ -4,7 +4,8 @@
     jax.grad(lambda x, w: op(x, w).sum())(x, w)
 
 Shapes and types of results come from range inference, the gradient from `tc.grad`, which is a function of the
-same kind, so that there are second derivatives.  On a CPU XLA calls the kernel without Python (`xla.py`).
+same kind, so that there are second derivatives.  XLA calls the kernel without Python (`xla.py`), on a CPU and
+on a GPU.
 Where it cannot, it calls back through Python (`jax.pure_callback`), which costs about 0.1 ms a call; the
 first such call says so (PerformanceNotice).
 """
@@ -20,6 +21,7 @@ from typing import Any, cast
 import numpy as np
 
 from tc.api import Kernel, compile
+from tc.dtypes import BY_NAME
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
 from tc.interop import xla
 from tc.interop.generic import GenericOp
@@ -201,6 +203,7 @@ class Op(OfDef["Op"]):
                 )
             given[p.name] = a
         tensors = [given[p.name] for p, _ in self.tensors]
+        types = {n: BY_NAME[str(given[n].dtype)] for n in self.kernel.front.any_integer}
         sizes = sizes_of(
             self.kernel,
             {p.name: a.shape for (p, _), a in zip(self.tensors, tensors, strict=True)},
@@ -213,29 +216,44 @@ class Op(OfDef["Op"]):
             for k, t in self._results.items()
         ]
 
-        found = self._from_xla(sizes, scalars, given, results)
-        if found is None:
+        made = self._by_platform(xla.Call(self.kernel, sizes, scalars, types, results))
+        if "cuda" in made:
+
+            def by_python(*arrays: Any) -> Sequence[Any]:
+                return self._from_python(scalars, arrays, results)
+
+            found = jax.lax.platform_dependent(*tensors, default=by_python, **made)
+        elif made:
+            found = made["cpu"](*tensors)
+        else:
             found = self._from_python(scalars, tensors, results)
         return found[0] if len(results) == 1 else tuple(found)
 
-    def _from_xla(
-        self,
-        sizes: Mapping[str, int],
-        scalars: Mapping[str, Any],
-        given: Mapping[str, Any],
-        results: Sequence[Any],
-    ) -> Sequence[Any] | None:
-        """The results by a call of XLA without Python; None, and a notice, where that cannot be."""
+    def _by_platform(self, call: xla.Call) -> dict[str, Callable[..., Sequence[Any]]]:
+        """The calls of XLA without Python, by its platforms; a notice, where the usual one has none.
+
+        Kernels are compiled for that platform; for cuda also by the first call, as a program may be
+        lowered for another platform than the usual one.
+        """
         platform = jax.default_backend()
-        why = f"XLA runs on {platform} here" if platform != "cpu" else xla.unavailable()
-        if not why:
-            arrays = {p.name: given[p.name] for p, _ in self.tensors}
-            found = xla.call(self.kernel, sizes, scalars, arrays, results)
-            if found is not None:
-                return found
-            why = f"the backend '{self.kernel.backend}' runs kernels itself"
-        _announce(why)
-        return None
+        on_gpu = platform in ("gpu", "cuda")
+        made: dict[str, Callable[..., Sequence[Any]]] = {}
+        why = f"XLA runs on {platform} here"
+        if platform == "cpu":
+            why = xla.unavailable()
+            on_cpu = None if why else call.on_cpu()
+            if on_cpu is not None:
+                made["cpu"] = on_cpu
+            why = why or f"the backend '{self.kernel.backend}' runs kernels itself"
+        refused = xla.unavailable_on_cuda()
+        on_cuda = None if refused else call.on_cuda(now=on_gpu)
+        if on_cuda is not None:
+            made["cuda"] = on_cuda
+        elif on_gpu:
+            why = refused or "the kernel is of another backend, has checks='sync' or a complex scalar"
+        if ("cuda" if on_gpu else platform) not in made:
+            _announce(why)
+        return made
 
     def _from_python(
         self, scalars: Mapping[str, Any], tensors: Sequence[Any], results: Sequence[Any]

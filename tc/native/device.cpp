@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <new>
+#include <shared_mutex>
 
 namespace tc {
 namespace {
@@ -15,6 +17,12 @@ struct Watched {
   int64_t used;
 };
 std::vector<Watched> watched;
+
+// Of `watched`, which calls of XLA read without Python.  It lives for ever, as XLA may call while the process ends.
+std::shared_mutex &watched_lock() {
+  static auto *mutex = new std::shared_mutex;
+  return *mutex;
+}
 
 bool bad(PyObject *spec) {
   if (!PyErr_Occurred())
@@ -113,26 +121,29 @@ int launch(const DeviceLaunch &device, const uint64_t *words, size_t count, uint
 }
 
 bool watch_records(PyObject *array, int64_t *words, int64_t used) {
-  auto found = std::find_if(watched.begin(), watched.end(), [&](const Watched &w) { return w.words == words; });
-  if (used == 0) {
-    if (found == watched.end()) return true;
-    PyObject *old = found->array;
-    watched.erase(found);
-    Py_DECREF(old);
-    return true;
-  }
-  if (found != watched.end()) return found->used = used, true;
+  PyObject *dropped = nullptr;
   try {
-    watched.push_back({array, words, used});
+    std::unique_lock<std::shared_mutex> lock(watched_lock());
+    auto found = std::find_if(watched.begin(), watched.end(), [&](const Watched &w) { return w.words == words; });
+    if (found == watched.end()) {
+      if (used) watched.push_back({Py_NewRef(array), words, used});
+    } else if (used) {
+      found->used = used;
+    } else {
+      dropped = found->array;
+      watched.erase(found);
+    }
   } catch (const std::bad_alloc &) {
+    Py_DECREF(array);  // which the list did not take
     PyErr_NoMemory();
     return false;
   }
-  Py_INCREF(array);
+  Py_XDECREF(dropped);
   return true;
 }
 
 bool record_is_set() {
+  std::shared_lock<std::shared_mutex> lock(watched_lock());
   for (const Watched &w : watched)
     for (int64_t k = 0; k < w.used; k++)
       if (w.words[k * kErrorWords]) return true;

@@ -43,7 +43,7 @@ DeviceLaunch *read_device(PyObject *spec, size_t arguments);
 // which is kept; none of them is watched any more with `used` 0.
 bool watch_records(PyObject *array, int64_t *words, int64_t used);
 
-// Whether a watched record has an error.
+// Whether a watched record has an error.  Any thread may ask, without Python.
 bool record_is_set();
 
 }  // namespace tc

@@ -27,6 +27,7 @@
 #include "result_pool.h"
 #include "views.h"
 #include "xla.h"
+#include "xla_device.h"
 
 namespace py = pybind11;
 
@@ -120,6 +121,17 @@ py::object xla_handler() {
 void keep_for_xla(const std::string &key, py::handle entry, const std::vector<std::string> &scalars,
                   py::handle failed, const std::string &name) {
   if (!tc::xla::keep(key, entry.ptr(), scalars, failed.ptr(), name)) throw py::error_already_set();
+}
+
+py::object xla_device_handler() {
+  PyObject *made = tc::xla::device_handler();
+  if (!made) throw py::error_already_set();
+  return py::reinterpret_steal<py::object>(made);
+}
+
+void keep_for_xla_on_device(const std::string &key, py::handle kernel, const std::vector<std::string> &scalars,
+                            const std::string &name) {
+  if (!tc::xla::keep_on_device(key, kernel.ptr(), scalars, name)) throw py::error_already_set();
 }
 
 void set_num_threads(int count) {
@@ -234,6 +246,9 @@ PYBIND11_MODULE(_native, m) {
   m.def("empty", &empty, py::arg("shape"), py::arg("dtype"));
   m.def("xla_handler", &xla_handler);
   m.def("keep_for_xla", &keep_for_xla, py::arg("key"), py::arg("entry"), py::arg("scalars"), py::arg("failed"),
+        py::arg("name"));
+  m.def("xla_device_handler", &xla_device_handler);
+  m.def("keep_for_xla_on_device", &keep_for_xla_on_device, py::arg("key"), py::arg("kernel"), py::arg("scalars"),
         py::arg("name"));
   m.def("get_num_threads", &tc::pool::num_threads);
   m.def("set_num_threads", &set_num_threads, py::arg("count"));

@@ -1,6 +1,5 @@
 #include "xla.h"
 
-#include <cstring>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -8,20 +7,13 @@
 #include <unordered_map>
 
 #include "arena.h"
-#include "entry.h"
-#include "fpmode.h"
-#include "xla_abi.h"
+#include "xla_calls.h"
 
 namespace tc::xla {
 
 namespace {
 
-constexpr size_t kScalarBytes = 16;
 constexpr size_t kFew = 24;  // pointers that need no memory of their own
-
-struct Scalar {
-  alignas(16) char bytes[kScalarBytes];
-};
 
 struct Kept {
   const EntryData *data;  // owned by `entry`
@@ -48,29 +40,6 @@ const Kept *find(const ByteSpan &key) {
   return found == table().end() ? nullptr : found->second.get();
 }
 
-Error *error(const CallFrame *frame, int code, const std::string &message) {
-  ErrorCreateArgs args{sizeof(ErrorCreateArgs), nullptr, message.c_str(), code};
-  return frame->api->error_create(&args);
-}
-
-// The text attribute of a name; null where there is none.
-const ByteSpan *text(const Attrs &attrs, const char *name) {
-  size_t length = std::strlen(name);
-  for (int64_t i = 0; i < attrs.size; i++) {
-    const ByteSpan &n = *attrs.names[i];
-    if (n.len == length && std::memcmp(n.ptr, name, length) == 0)
-      return attrs.types[i] == kAttributeString ? static_cast<const ByteSpan *>(attrs.attrs[i]) : nullptr;
-  }
-  return nullptr;
-}
-
-bool same_shape(const Buffer &buffer, const TensorSpec &spec) {
-  if (buffer.rank != static_cast<int64_t>(spec.shape.size())) return false;
-  for (int64_t d = 0; d < buffer.rank; d++)
-    if (buffer.dims[d] != spec.shape[static_cast<size_t>(d)]) return false;
-  return true;
-}
-
 // What Python makes of the record of a failed check.
 std::string explained(const Kept &kept, const int64_t *record) {
   std::string plain = kept.name + ": a subscript is out of range";
@@ -90,9 +59,6 @@ std::string explained(const Kept &kept, const int64_t *record) {
 Error *run(const CallFrame *frame, const Kept &kept) {
   const EntryData &data = *kept.data;
   size_t inputs = data.inputs.size(), outputs = data.outputs.size();
-  size_t tensors = inputs - kept.scalars.size();
-  if (frame->args.size != static_cast<int64_t>(tensors) || frame->rets.size != static_cast<int64_t>(outputs))
-    return error(frame, kInvalidArgument, kept.name + ": another number of arrays than the kernel has");
   void *few[kFew];
   std::unique_ptr<void *[]> many;
   void **pointers = few;
@@ -101,23 +67,11 @@ Error *run(const CallFrame *frame, const Kept &kept) {
     if (!many) return error(frame, kResourceExhausted, kept.name + ": out of memory");
     pointers = many.get();
   }
-  size_t tensor = 0, scalar = 0;
-  for (size_t k = 0; k < inputs; k++) {
-    if (data.inputs[k].scalar) {
-      pointers[k] = const_cast<char *>(kept.scalars[scalar++].bytes);
-      continue;
-    }
-    const auto *buffer = static_cast<const Buffer *>(frame->args.args[tensor++]);
-    if (!same_shape(*buffer, data.inputs[k].tensor))
-      return error(frame, kInvalidArgument, kept.name + ": an array has another shape than the kernel is for");
-    pointers[k] = buffer->data;
-  }
-  for (size_t k = 0; k < outputs; k++) {
-    const auto *buffer = static_cast<const Buffer *>(frame->rets.rets[k]);
-    if (!same_shape(*buffer, data.outputs[k]))
-      return error(frame, kInvalidArgument, kept.name + ": a result has another shape than the kernel's");
-    pointers[inputs + k] = buffer->data;
-  }
+  std::string wrong = read_buffers(frame, data, kept.scalars.size(), pointers);
+  if (!wrong.empty()) return error(frame, kInvalidArgument, kept.name + ": " + wrong);
+  size_t scalar = 0;
+  for (size_t k = 0; k < inputs; k++)
+    if (data.inputs[k].scalar) pointers[k] = const_cast<char *>(kept.scalars[scalar++].bytes);
   int64_t record[kErrorWords];
   bool ran;
   int32_t code = run_without_python(data, pointers, record, &ran);
@@ -129,29 +83,39 @@ Error *run(const CallFrame *frame, const Kept &kept) {
 }
 
 Error *handle(const CallFrame *frame) {
-  for (Extension *e = frame->extension_start; e; e = e->next) {
-    if (e->type != kExtensionMetadata) continue;
-    // XLA asks what the handler was made for.  An answer of 0.0 is refused.
-    Metadata *metadata = reinterpret_cast<MetadataExtension *>(e)->metadata;
-    if (frame->struct_size < sizeof(CallFrame) || metadata->struct_size < offsetof(Metadata, traits)) return nullptr;
-    metadata->api_version.major_version = kApiMajor;
-    metadata->api_version.minor_version = kApiMinor;
-    return nullptr;
-  }
-  if (frame->stage != kStageExecute) return nullptr;
+  if (asked_for_version(frame) || frame->stage != kStageExecute) return nullptr;
   const ByteSpan *key = text(frame->attrs, "kernel");
-  if (!key) return error(frame, kInvalidArgument, "a call of tc names no kernel");
-  const Kept *kept = find(*key);
-  if (kept) return run(frame, *kept);
-  const ByteSpan *name = text(frame->attrs, "name");
-  return error(frame, kNotFound,
-               "the kernel of '" + (name ? std::string(name->ptr, name->len) : std::string("a def")) +
-                   "' is not in this process: trace a call of its tc.jax.op before");
+  const Kept *kept = key ? find(*key) : nullptr;
+  return kept ? run(frame, *kept) : not_here(frame);
 }
 
 }  // namespace
 
 PyObject *handler() { return PyCapsule_New(reinterpret_cast<void *>(&handle), nullptr, nullptr); }
+
+bool read_scalars(const EntryData &data, const std::vector<std::string> &values, std::vector<Scalar> *scalars) {
+  size_t expected = 0;
+  for (const InputSpec &input : data.inputs) {
+    if (!input.scalar) continue;
+    if (expected < values.size() && values[expected].size() != static_cast<size_t>(input.tensor.itemsize())) break;
+    expected++;
+  }
+  if (expected != values.size()) {
+    PyErr_SetString(PyExc_ValueError, "expected the packed value of each scalar parameter");
+    return false;
+  }
+  for (const std::string &bytes : values) {
+    scalars->emplace_back();
+    std::memset(scalars->back().bytes, 0, sizeof(Scalar));
+    std::memcpy(scalars->back().bytes, bytes.data(), bytes.size());
+  }
+  for (const TensorSpec &output : data.outputs)
+    if (output.inout) {
+      PyErr_SetString(PyExc_ValueError, "arrays of XLA do not change, and this kernel changes one");
+      return false;
+    }
+  return true;
+}
 
 bool keep(const std::string &key, PyObject *entry, const std::vector<std::string> &scalars, PyObject *failed,
           const std::string &name) {
@@ -162,26 +126,7 @@ bool keep(const std::string &key, PyObject *entry, const std::vector<std::string
   auto made = std::make_unique<Kept>();
   made->data = reinterpret_cast<Entry *>(entry)->data;
   made->name = name;
-  size_t expected = 0;
-  for (const InputSpec &input : made->data->inputs) {
-    if (!input.scalar) continue;
-    if (expected < scalars.size() && scalars[expected].size() != static_cast<size_t>(input.tensor.itemsize())) break;
-    expected++;
-  }
-  if (expected != scalars.size()) {
-    PyErr_SetString(PyExc_ValueError, "expected the packed value of each scalar parameter");
-    return false;
-  }
-  for (const std::string &bytes : scalars) {
-    made->scalars.emplace_back();
-    std::memset(made->scalars.back().bytes, 0, kScalarBytes);
-    std::memcpy(made->scalars.back().bytes, bytes.data(), bytes.size());
-  }
-  for (const TensorSpec &output : made->data->outputs)
-    if (output.inout) {
-      PyErr_SetString(PyExc_ValueError, "arrays of XLA do not change, and this kernel changes one");
-      return false;
-    }
+  if (!read_scalars(*made->data, scalars, &made->scalars)) return false;
   made->entry = Py_NewRef(entry);
   made->failed = Py_NewRef(failed);
   std::unique_lock<std::shared_mutex> lock(guard());

@@ -1,4 +1,4 @@
-// The part of XLA's foreign function interface that a handler of calls on a CPU needs: the layouts of its C
+// The part of XLA's foreign function interface that handlers of calls need: the layouts of its C
 // structures, API version 0.3, of which XLA promises that they stay.  Declared here so that this extension is
 // built whether or not JAX is installed; tests/interop/test_xla.py compares them with the headers of jaxlib.
 #pragma once
@@ -19,6 +19,7 @@ enum : int {
   kNotFound = 5,
   kResourceExhausted = 8,
   kOutOfRange = 11,
+  kUnimplemented = 12,
   kInternal = 13,
 };
 
@@ -44,12 +45,58 @@ struct ErrorCreateArgs {
   int code;
 };
 
-struct Api {  // its beginning
+struct StreamGetArgs {
+  size_t struct_size;
+  Extension *extension_start;
+  void *context;
+  void *stream;
+};
+
+struct MemoryAllocateArgs {
+  size_t struct_size;
+  Extension *extension_start;
+  void *context;
+  size_t size;
+  size_t alignment;  // at most 16
+  void *data;
+};
+
+struct MemoryFreeArgs {
+  size_t struct_size;
+  Extension *extension_start;
+  void *context;
+  size_t size;
+  void *data;
+};
+
+struct OrdinalGetArgs {
+  size_t struct_size;
+  Extension *extension_start;
+  void *context;
+  int32_t device_ordinal;
+};
+
+struct ErrorDestroyArgs {
+  size_t struct_size;
+  Extension *extension_start;
+  Error *error;
+};
+
+struct Api {  // where `struct_size` says that it has so much
   size_t struct_size;
   Extension *extension_start;
   ApiVersion api_version;
   const void *internal_api;
   Error *(*error_create)(ErrorCreateArgs *);
+  void *error_get_message;
+  void (*error_destroy)(ErrorDestroyArgs *);
+  void *handler_register;
+  Error *(*stream_get)(StreamGetArgs *);
+  void *type_register, *context_get, *state_set, *state_get;
+  Error *(*memory_allocate)(MemoryAllocateArgs *);
+  Error *(*memory_free)(MemoryFreeArgs *);
+  void *schedule, *threads, *future_create, *future_set, *future_set_error, *run_id_get;
+  Error *(*ordinal_get)(OrdinalGetArgs *);
 };
 
 struct Buffer {

@@ -124,6 +124,11 @@ class Devices(Protocol):
         """Wait for all that was launched, and raise what went wrong there."""
         ...
 
+    def raise_pending(self, what: str) -> None:
+        """Raise the error of a kernel that has ended with one, on any device; `what` names the operation that
+        is about to run."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class DeviceCall:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,30 +13,10 @@ import torch
 import tc
 from tc import _native
 from tests.device.native_calls import Kernel, N, address, entry
-from tests.simt.driver import StandIn
 from tests.simt.fakes import Cupy, CupyArray
 from tests.simt.machine import Machine
 
 X = np.arange(N, dtype=np.float32)
-
-
-@pytest.fixture(scope="module")
-def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    path = tmp_path_factory.mktemp("exchange") / "exchange.so"
-    source = Path(__file__).parent / "exchange.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-w", str(source), "-o", str(path)], check=True)
-    made = ctypes.CDLL(str(path))
-    made.said.restype = ctypes.c_char_p
-    return made
-
-
-@pytest.fixture
-def driver(library: ctypes.CDLL, machine: Machine) -> ctypes.CDLL:
-    """Launches run at once, and so does what makes arrays."""
-    machine.eager = True
-    library.clear()
-    library.fail(0)
-    return library
 
 
 @pytest.fixture
@@ -159,22 +137,6 @@ def test_what_cupy_raises(scale: Kernel, driver: ctypes.CDLL, on_cupy: Cupy) -> 
     driver.fail(700)
     with pytest.raises(RuntimeError, match="owner"):
         scale(2.5, x, out=y)
-
-
-@pytest.fixture
-def by_functions(driver: ctypes.CDLL, monkeypatch: pytest.MonkeyPatch) -> ctypes.CDLL:
-    """The stand-in's kernels are functions of `exchange.c`, for `tc._native` alone: its own launches run the
-    text."""
-
-    class Handle(tuple[str, str]):
-        def __int__(self) -> int:
-            return address(driver, self[1])
-
-    plain = StandIn.function
-    entries = (*(address(driver, n) for n in ("push", "pop", "start")), 3)
-    monkeypatch.setattr(StandIn, "function", lambda *a: Handle(plain(*a)))
-    monkeypatch.setattr(StandIn, "entries", lambda self: entries)
-    return driver
 
 
 @pytest.mark.parametrize("backend", ["cuda", None])

@@ -242,8 +242,22 @@ _FIELDS = {
     "ErrorCreateArgs": ("XLA_FFI_Error_Create_Args", "struct_size extension_start message code=errc"),
     "Api": (
         "XLA_FFI_Api",
-        "struct_size extension_start api_version internal_api error_create=XLA_FFI_Error_Create",
+        "struct_size extension_start api_version internal_api error_create=XLA_FFI_Error_Create "
+        "error_destroy=XLA_FFI_Error_Destroy stream_get=XLA_FFI_Stream_Get "
+        "memory_allocate=XLA_FFI_DeviceMemory_Allocate memory_free=XLA_FFI_DeviceMemory_Free "
+        "ordinal_get=XLA_FFI_DeviceOrdinal_Get",
     ),
+    "StreamGetArgs": ("XLA_FFI_Stream_Get_Args", "struct_size extension_start context=ctx stream"),
+    "MemoryAllocateArgs": (
+        "XLA_FFI_DeviceMemory_Allocate_Args",
+        "struct_size extension_start context=ctx size alignment data",
+    ),
+    "MemoryFreeArgs": ("XLA_FFI_DeviceMemory_Free_Args", "struct_size extension_start context=ctx size data"),
+    "OrdinalGetArgs": (
+        "XLA_FFI_DeviceOrdinal_Get_Args",
+        "struct_size extension_start context=ctx device_ordinal",
+    ),
+    "ErrorDestroyArgs": ("XLA_FFI_Error_Destroy_Args", "struct_size extension_start error"),
     "Buffer": ("XLA_FFI_Buffer", "struct_size extension_start dtype data rank dims"),
     "ByteSpan": ("XLA_FFI_ByteSpan", "ptr len"),
     "Args": ("XLA_FFI_Args", "struct_size extension_start size types args"),
@@ -259,6 +273,7 @@ _CONSTANTS = {
     "kAttributeString": "XLA_FFI_AttrType_STRING", "kOutOfRange": "XLA_FFI_Error_Code_OUT_OF_RANGE",
     "kInvalidArgument": "XLA_FFI_Error_Code_INVALID_ARGUMENT", "kNotFound": "XLA_FFI_Error_Code_NOT_FOUND",
     "kResourceExhausted": "XLA_FFI_Error_Code_RESOURCE_EXHAUSTED", "kInternal": "XLA_FFI_Error_Code_INTERNAL",
+    "kUnimplemented": "XLA_FFI_Error_Code_UNIMPLEMENTED",
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ were compiled in this process and stored ones."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import Protocol, cast
 
 from tc.codegen.gpu_module import Kernel
 from tc.pipeline.devices import DeviceCall, Launches
@@ -27,7 +27,6 @@ class Functions(Protocol):
         ...
 
 
-@runtime_checkable
 class DeviceFunctions(Functions, Protocol):
     """Such kernels that also run on arrays that are on a device."""
 
@@ -83,6 +82,4 @@ class Launched:
 
     @property
     def _on_device(self) -> DeviceFunctions:
-        functions = self.functions
-        assert isinstance(functions, DeviceFunctions)
-        return functions
+        return cast("DeviceFunctions", self.functions)  # whose check takes longer than a launch

@@ -3,9 +3,8 @@ does all of it (TC_TESTS=all).
 
 `examples(n)` is for hypothesis.  Of parametrised tests `@pytest.mark.share(k)` runs a k-th part: one in
 which as many values of each parameter occur as can be, and among equal ones the names of the tests decide.
-Without a mark, a quarter of those run that generate code and of which there are more than a few.  Oracles
-follow the passes in every other one of those that run, and in none of some folders that are not about passes;
-the results are compared in all of them.
+Without a mark, an eighth of those run that generate code and of which there are more than a few.  Oracles
+follow the passes in every other one of those that run; the results are compared in all of them.
 """
 
 from __future__ import annotations
@@ -18,10 +17,9 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 _FEW = 3
-_PART = 4  # a quarter
+_PART = 8
 _JUDGED = frozenset(("backends", "conformance", "simt"))  # folders whose tests compare results
 _GENERATE_CODE = frozenset(("backends", "codegen", "conformance", "ir", "poly", "simt"))  # folders
-_NOT_ABOUT_PASSES = frozenset(("bundle", "cli", "device", "examples", "packaging"))
 ALL = os.environ.get("TC_TESTS") == "all"
 
 
@@ -32,10 +30,6 @@ def examples(n: int, of: int = 3) -> int:
 
 def leave_out(items: Iterable[pytest.Item]) -> None:
     """Mark what is not in this run's share as slow.  What is slow anyway is not among what is shared."""
-    items = list(items)
-    for x in items:
-        if not ALL and x.path.parent.name in _NOT_ABOUT_PASSES:
-            x.add_marker(pytest.mark.unverified)
     alike: defaultdict[str, list[pytest.Item]] = defaultdict(list)
     for x in items:
         if "[" in x.nodeid and x.get_closest_marker("slow") is None:

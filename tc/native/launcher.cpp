@@ -4,6 +4,7 @@
 #include "launcher.h"
 
 #include "entry.h"
+#include "gaps.h"
 #include "numbers.h"
 
 #include <algorithm>
@@ -51,18 +52,20 @@ enum class Outcome { kDone, kMiss };
 // What kernels of a device promise of an array's first element, in bytes.
 constexpr uintptr_t kDeviceAlignment = 16;
 
-bool fits(const TensorSpec &spec, const View &view, int32_t device) {
+// Whether a kernel takes the memory of an array of the right type and shape as it is.
+bool is_taken(const TensorSpec &spec, const View &view) {
+  uintptr_t alignment = view.device == kHost ? static_cast<uintptr_t>(spec.itemsize()) : kDeviceAlignment;
+  return is_dense(spec, view) && reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
+}
+
+// With `gaps`, also a small array that a copy makes dense and aligned.
+bool fits(const TensorSpec &spec, const View &view, int32_t device, bool gaps) {
   if (view.device != device) return false;
   if (view.code != spec.code || view.bits != spec.bits || static_cast<size_t>(view.ndim) != spec.shape.size())
     return false;
   for (size_t d = 0; d < spec.shape.size(); d++)
     if (view.shape[d] != spec.shape[d]) return false;
-  if (spec.elements == 0) return true;
-  int64_t unit = view.strides_in_bytes ? spec.itemsize() : 1;
-  for (size_t d = 0; d < spec.shape.size(); d++)
-    if (spec.shape[d] != 1 && view.strides[d] != spec.strides[d] * unit) return false;
-  uintptr_t alignment = device == kHost ? static_cast<uintptr_t>(spec.itemsize()) : kDeviceAlignment;
-  return reinterpret_cast<uintptr_t>(view.data) % alignment == 0;
+  return spec.elements == 0 || is_taken(spec, view) || (gaps && spec.bytes() <= kMostCopied);
 }
 
 bool overlap(const char *a, int64_t a_bytes, const char *b, int64_t b_bytes) {
@@ -87,11 +90,12 @@ bool matches(const EntryData &entry, Argument *args, size_t nargs, uint64_t *sca
              size_t nouts) {
   if (nargs != entry.inputs.size()) return false;
   int32_t device = entry.device ? entry.device->number : kHost;
+  bool gaps = device == kHost && nouts == 0;  // with buffers of the caller, aliases are looked for first
   for (size_t i = 0; i < nargs; i++) {
     const InputSpec &spec = entry.inputs[i];
     if (args[i].is_view == spec.scalar) return false;
     if (!spec.scalar) {
-      if (!fits(spec.tensor, args[i].view, device)) return false;
+      if (!fits(spec.tensor, args[i].view, device, gaps)) return false;
     } else if (!pack_number(args[i].object, spec.tensor.code, spec.tensor.bits, &scalars[2 * i]) ||
                (spec.specialized && scalars[2 * i] != spec.required)) {
       return false;
@@ -102,7 +106,7 @@ bool matches(const EntryData &entry, Argument *args, size_t nargs, uint64_t *sca
                         [](const TensorSpec &o) { return o.inout; });
   if (nouts != entry.outputs.size()) return false;
   for (size_t o = 0; o < nouts; o++)
-    if (!outs[o].view.writable || !fits(entry.outputs[o], outs[o].view, device)) return false;
+    if (!outs[o].view.writable || !fits(entry.outputs[o], outs[o].view, device, false)) return false;
   return !aliased(entry, args, outs);
 }
 
@@ -184,8 +188,15 @@ PyObject *execute(PyObject *self, Entry *entry, Argument *args, uint64_t *scalar
   Buffer<void *, 24> pointers(inputs + outputs + 3);
   Buffer<PyObject *, 8> results(outputs);
   if (pointers.failed() || results.failed()) return PyErr_NoMemory();
-  for (size_t i = 0; i < inputs; i++)
+  std::vector<std::unique_ptr<char[]>> copies;
+  for (size_t i = 0; i < inputs; i++) {
     pointers[i] = data.inputs[i].scalar ? static_cast<void *>(&scalars[2 * i]) : args[i].view.data;
+    const TensorSpec &spec = data.inputs[i].tensor;
+    if (data.inputs[i].scalar || spec.elements == 0 || is_taken(spec, args[i].view)) continue;
+    copies.push_back(dense_copy(spec, args[i].view));
+    pointers[i] = copies.back().get();
+    if (!pointers[i]) return PyErr_NoMemory();
+  }
   PyObject *result = nullptr;
   size_t made = 0;
   for (; made < outputs; made++) {

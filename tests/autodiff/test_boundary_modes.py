@@ -20,7 +20,7 @@ SUBSCRIPTS = {
 }
 
 
-@pytest.mark.share(15)
+@pytest.mark.share(30)
 @pytest.mark.filterwarnings("ignore::tc.DataDependentAccess")
 @pytest.mark.parametrize("mode", ["zero", "fill=2", "clamp", "reflect", "symmetric", "wrap"])
 @pytest.mark.parametrize("subscript", SUBSCRIPTS.values(), ids=list(SUBSCRIPTS))

@@ -230,7 +230,7 @@ def inner(a: Array, b: Array) -> float:
 
 
 @LOOK_UPS
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_gradients_are_those_of_pytorch(name: str, backend: str) -> None:
@@ -251,7 +251,7 @@ def test_gradients_are_those_of_pytorch(name: str, backend: str) -> None:
 
 
 @LOOK_UPS
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_tangents_are_the_transpose_of_gradients(name: str) -> None:
     source, shapes, _ = PROGRAMS[name]
@@ -269,7 +269,7 @@ def test_tangents_are_the_transpose_of_gradients(name: str) -> None:
 
 
 @LOOK_UPS
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_second_derivatives_are_those_of_pytorch(name: str) -> None:
     source, shapes, formula = PROGRAMS[name]

@@ -78,7 +78,7 @@ PROGRAMS: Mapping[str, tuple[str, Mapping[str, int]]] = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("ties", ["first", "split"])
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_what_no_instance_reads_is_not_read(name: str, ties: str) -> None:

@@ -251,7 +251,7 @@ def differs(
 
 
 @LOOK_UPS
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_gradients_are_derivatives(name: str, backend: str) -> None:
@@ -455,7 +455,7 @@ def test_padding_is_a_condition_of_the_domain() -> None:
 
 
 @LOOK_UPS
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_tangents_are_the_transpose_of_gradients(name: str) -> None:
     source, shapes = PROGRAMS[name]

@@ -375,7 +375,7 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, int]]] = {
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(24)
+@pytest.mark.share(48)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_gradients_and_tangents_are_derivatives(name: str, backend: str) -> None:

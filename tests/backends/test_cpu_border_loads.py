@@ -43,7 +43,7 @@ def test_a_gather_serves_lanes_that_are_more_than_a_period_away() -> None:
     assert re.search(r"far\d+:\n(?:.*\n)*?.*masked.gather", text)
 
 
-@pytest.mark.share(36)
+@pytest.mark.share(72)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double", "half", "int8", "int64", "bool"])
 @pytest.mark.parametrize("mode", list(NUMPY))
@@ -75,7 +75,7 @@ def test_results_of_subscripts_as_they_are_written(data: st.DataObject) -> None:
     np.testing.assert_array_equal(kernel(x), interpreted(source, x)[0])
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(16)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("mode", list(NUMPY))
 def test_results_of_a_filter_under_a_border(mode: str, isa: str) -> None:

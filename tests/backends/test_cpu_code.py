@@ -173,7 +173,7 @@ def test_padding_takes_no_branch_in_the_main_loop() -> None:
         assert len(loop.lines) <= 2.1 * loop.fma
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("stride", "chosen"), [(0, True), (1, True), (2, False)])
 def test_addresses_are_selected_for_single_or_contiguous_elements(stride: int, chosen: bool) -> None:
     """Where the stride between lanes is larger, a branch decides; the results are those of the source."""
@@ -353,7 +353,7 @@ def test_nests_share_the_function_that_transposes_their_results() -> None:
     assert transposing_functions(source, M=64, K=96, N=96) == (1, 2)
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize("points", [1, 3, 4, 6, 7, 12])
 @pytest.mark.parametrize("type", ["float", "double", "int32", "half"])

@@ -140,7 +140,7 @@ def test_an_array_that_a_fused_loop_does_not_move_takes_room_once() -> None:
     assert "S3, S4 apart from S0, S1, S2" in text and "inside tiles" not in text, text
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize(
     ("rows", "columns"),
@@ -206,7 +206,7 @@ BOTH_WAYS = """def f({t}(N,N) A, {t}(N) p, {t}(N) q) -> (x, y) {{
   y(j) +=! A(i,j) * q(i) }}"""
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", ["avx512", "avx2"])
 @pytest.mark.parametrize(("m", "n"), [(3000, 3500), (1900, 2100), (1000, 8000), (500, 40_000), (9000, 700)])
 @pytest.mark.parametrize("t", ["float", "double", "int"])

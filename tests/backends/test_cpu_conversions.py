@@ -31,7 +31,7 @@ def edges(dtype: str, n: int, seed: int) -> tuple[Array, Array]:
     return pick[rng.integers(0, len(pick), n)], pick[rng.integers(0, len(pick), n)]
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_division_floors_and_never_traps(dtype: str, isa: str) -> None:
@@ -49,7 +49,7 @@ def test_division_floors_and_never_traps(dtype: str, isa: str) -> None:
         agree(source, np.full(21, low, dtype), np.full(21, -1, dtype), isa=isa)
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_wrap(dtype: str, isa: str) -> None:
@@ -80,7 +80,7 @@ BEYOND = [
 ]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("isa", ["avx512", "avx2"])
 @pytest.mark.parametrize("source", ["float", "double"])
 @pytest.mark.parametrize("target", ["int8", "uint8", "int16", "uint16", "int32"])
@@ -92,7 +92,7 @@ def test_vectors_of_floats_are_converted_to_integers_as_vectors(target: str, sou
     assert "vcvtts" not in assembly
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("target", [*INTEGERS, "bool"])
 def test_conversions_of_floats_saturate(target: str, isa: str) -> None:
@@ -102,7 +102,7 @@ def test_conversions_of_floats_saturate(target: str, isa: str) -> None:
             agree(f"def f({source}(N) A) -> (O) {{ O(i) = {target}(A(i)) }}", values[:n], isa=isa)
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", [*INTEGERS, "bool"])
 def test_conversions_of_integers(dtype: str, isa: str) -> None:

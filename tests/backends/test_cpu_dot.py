@@ -66,14 +66,14 @@ def uses(source: str, sizes: dict[str, int], **options: Any) -> set[str]:
 SHAPES = [(1, 4, 16), (5, 3, 17), (3, 2, 50), (7, 13, 37), (17, 5, 1), (9, 71, 20), (16, 64, 64), (2, 1, 3)]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(("a", "b"), MIXED)
 def test_results_of_products(a: str, b: str) -> None:
     for m, k, n in SHAPES:
         same(product(a, b), *factors("nn", m, k, n, a, b))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(("a", "b"), [("int8", "int8"), ("uint8", "int8"), ("int16", "int16")])
 def test_results_with_transposed_factors(form: str, a: str, b: str) -> None:
@@ -81,7 +81,7 @@ def test_results_with_transposed_factors(form: str, a: str, b: str) -> None:
         same(product(a, b, form), *factors(form, m, k, n, a, b))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("form", FORMS)
 def test_results_of_given_register_tiles(form: str, isa: str) -> None:
@@ -108,7 +108,7 @@ def test_results_of_unsigned_sums() -> None:
         same(product(a, b, wide="uint32"), *factors("nn", 7, 130, 37, a, b))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("form", FORMS)
 def test_results_of_deep_reductions_in_blocks(form: str) -> None:
     """Packs of a part of the reduction at a time."""
@@ -168,7 +168,7 @@ OTHERS = {
 }
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", OTHERS)
 def test_results_of_other_sums_of_products(name: str) -> None:
     source, shapes = OTHERS[name]
@@ -179,7 +179,7 @@ def test_results_of_other_sums_of_products(name: str) -> None:
 ROWS = "def f({a}(M,K) A, {b}(K) B) -> (C) {{ C(m) +=! int32(A(m,k)) * int32(B(k)) }}"
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(("a", "b"), MIXED)
 def test_results_with_lanes_along_the_sum(a: str, b: str) -> None:
     """Lanes along the sum itself."""
@@ -205,7 +205,7 @@ def test_wider_sums_use_no_dot_products() -> None:
     assert not uses(source, {"M": 6, "K": 40, "N": 37})
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     ("form", "a", "b"),
     [
@@ -249,7 +249,7 @@ def test_results_of_more_rows_than_kept_sums() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("b", ["N,P,K", "P,K,N"])
 @pytest.mark.parametrize("dynamic", ["P", "K"])
 def test_results_where_one_of_several_reductions_has_a_dynamic_length(dynamic: str, b: str) -> None:
@@ -273,7 +273,7 @@ def test_results_of_dynamic_sizes() -> None:
             np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @needs_dots
 @pytest.mark.parametrize(("a", "b"), MIXED)
 def test_dot_products_are_used(a: str, b: str) -> None:
@@ -281,7 +281,7 @@ def test_dot_products_are_used(a: str, b: str) -> None:
     assert uses(product(a, b), {"M": 64, "K": 64, "N": 64}) == {"vpdpwssd" if words else "vpdpbusd"}
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.skipif(platform.machine() not in ("x86_64", "AMD64"), reason="these are instructions of x86")
 @pytest.mark.parametrize("isa", [i for i in isas() if i != "avx512"])
 @pytest.mark.parametrize(("a", "b"), MIXED)

@@ -84,7 +84,7 @@ def possible(case: Case, sizes: Mapping[str, int]) -> bool:
 DYNAMIC = [c for c in CORPUS if set(c.kernel.front.checked.sizes) - c.fixed.keys()]
 
 
-@pytest.mark.share(54)
+@pytest.mark.share(108)
 @pytest.mark.parametrize("which", ["first", "all"])
 @pytest.mark.parametrize("case", DYNAMIC, ids=lambda c: c.name)
 def test_results_of_a_program_with_dynamic_sizes(case: Case, which: str) -> None:
@@ -132,7 +132,7 @@ LARGER: dict[str, tuple[Case, tuple[str, ...], dict[str, int]]] = {
 }
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("name", LARGER)
 def test_results_of_a_dynamic_size_among_larger_ones(name: str) -> None:
     """Packed copies, cache tiles, tasks."""
@@ -145,7 +145,7 @@ def test_results_of_a_dynamic_size_among_larger_ones(name: str) -> None:
     assert len({e.address for e in k._entries()}) == 1
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("seed", range(24))
 def test_results_of_random_sizes_typical_values_and_options(seed: int) -> None:
     rng = random.Random(seed)
@@ -221,7 +221,7 @@ MULTIPLIED = """def f(uint8(N,M,P) A0, int s) -> (T0, T1, T3, T4) {
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("isa", "most"), [("avx512", 12_000), ("avx2", 15_000), ("sse4.2", 12_000)])
 def test_the_code_of_several_dynamic_axes_is_bounded(isa: str, most: int) -> None:
     """Of each nest, by code_size.MAX_LINES; two of the four nests here are short."""
@@ -354,7 +354,7 @@ def threads() -> Iterator[Callable[[int], None]]:
     _native.set_num_threads(before)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     "name", ["rows", "columns", "sums", "layers", "images", "softmax of rows", "moments"]
 )
@@ -397,7 +397,7 @@ LONG = {
 }
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("name", LONG)
 def test_long_reductions_of_dynamic_length_are_done_in_parts(name: str, backend: str) -> None:

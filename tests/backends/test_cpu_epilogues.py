@@ -90,7 +90,7 @@ AFTER = {
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize(
     ("name", "level"),
     [*((n, isas()[0]) for n in AFTER), *((n, i) for i in isas()[1:] for n in ("gelu", "turned"))],

@@ -110,7 +110,7 @@ def shown(text: str) -> str:
         return walk(isl.Schedule.read_from_str(context, text).get_root())
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(("name", "source", "sizes", "machine", "tree"), FUSED, ids=[f[0] for f in FUSED])
 def test_default_fusion(
     name: str, source: str, sizes: dict[str, int], machine: dict[str, int], tree: str

@@ -77,7 +77,7 @@ def test_copies_with_branches_are_not_interleaved() -> None:
     assert merged(*copies) == "\n".join(copies).split("\n")
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize(
     "body",

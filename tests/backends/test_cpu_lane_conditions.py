@@ -42,7 +42,7 @@ def run(source: str, *args: Any, **options: Any) -> Any:
         return compiled(source, **options)(*args), tc.interpret(source, *args)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("n", [8, 37, 64])
 @pytest.mark.parametrize("name", CHOICES)
@@ -100,7 +100,7 @@ def test_nothing_is_gathered(isa: str) -> None:
     assert "shufflevector" in text
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("mode", ["zero", "clamp", "reflect", "symmetric", "wrap", "fill=2"])
 @pytest.mark.parametrize("n", [3, 16, 37, 64])

@@ -68,7 +68,7 @@ def test_groups_are_powers_of_two(lane_reduction: Any) -> None:
     assert lane_reduction.combinations(1, 8) == 3
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize(
     ("t", "op"),
@@ -125,7 +125,7 @@ def test_loop_invariant_values_are_computed_before_the_loop(isa: str) -> None:
         same(want, got, 4096.0)
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize(
     ("source", "shapes"),
     [
@@ -164,7 +164,7 @@ def test_values_that_the_loop_changes_are_not_hoisted(
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("isa", isas())
 def test_remainders_are_distributed_over_tiles(isa: str) -> None:
     """26 rows as tiles of 6 and 5, where 6 fit; as many as given where a register tile is given."""
@@ -221,7 +221,7 @@ def test_results_of_products_of_pairs(isa: str) -> None:
         same(compiled(PRODUCT, isa=isa)(x, z), interpreted(PRODUCT, x, z)[0])
 
 
-@pytest.mark.share(36)
+@pytest.mark.share(72)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double", "int32", "half", "uint8"])
 @pytest.mark.parametrize("n", [1, 5, 64, 517])

@@ -73,7 +73,7 @@ def test_lanes_run_along_rows_where_others_would_be_in_many_rows() -> None:
     assert "lanes j_2" in best, best
 
 
-@pytest.mark.share(36)
+@pytest.mark.share(72)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float32", "float64", "float16", "int8", "uint16", "int64", "bool"])
 @pytest.mark.parametrize("k", [2, 3, 4, 7])
@@ -85,7 +85,7 @@ def test_results_of_scaling_up(k: int, t: str, isa: str) -> None:
         assert np.array_equal(y, x.repeat(k, 1).repeat(k, 2))
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("source", [PIXELS, ROLL, EDGE, MIRROR], ids=["pixels", "roll", "edge", "mirror"])
 @pytest.mark.parametrize("tile", [None, (1, 1, 16), (1, 2, 64)])
@@ -97,7 +97,7 @@ def test_results_of_nonaffine_subscripts(source: str, tile: tuple[int, ...] | No
         assert np.array_equal(np.asarray(compiled(source, isa=isa, **tiled)(x)), interpreted(source, x)[0])
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("k", [3, 8, 20, 31, 32, 33, 70])
 def test_results_of_remainders(k: int, isa: str) -> None:

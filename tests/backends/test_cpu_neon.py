@@ -32,7 +32,7 @@ def neon_text(source: str, sizes: dict[str, int], entry: str | None) -> str:
     return backend.code_of(program, narrow, tc.Options()).text
 
 
-@pytest.mark.share(36)
+@pytest.mark.share(72)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 def test_neon_code_assembles(case: Any, machine: Any) -> None:

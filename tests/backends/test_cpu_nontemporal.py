@@ -12,7 +12,7 @@ SMALL = (("l3", 64),)  # a machine with tiny caches
 ADD = "def f(float(M,N) A, float(M,N) B) -> (C) { C(i,j) = A(i,j) + B(i,j) }"
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 def test_results_with_nontemporal_stores(case: Case) -> None:
     for isa in isas():
@@ -98,7 +98,7 @@ DOUBLES = "def f(double(M,N) A, double(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
 BYTES = "def f(uint8(M,N) A, uint8(N) B) -> (C) { C(i,j) = A(i,j) + B(j) }"
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("source", [ROWS, STENCIL, SLABS, DOUBLES, BYTES])
 @pytest.mark.parametrize("columns", [769, 1000, 1023, 3081])
@@ -127,7 +127,7 @@ CONV = "def f(float(N,C,H,W) I, float(F,C,3,3) K) -> (O) { O(n,f,y,x) +=! I(n,c,
 NORM = "def f(float(N,D) X) -> (O) { s(n) +=! X(n,d) * X(n,d) O(n,d) = X(n,d) * rsqrt(s(n)) }"
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("columns", [20, 28, 40, 56])
 def test_short_rows_are_stored_nontemporally_in_whole_pieces(columns: int, isa: str) -> None:

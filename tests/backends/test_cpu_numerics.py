@@ -39,7 +39,7 @@ EXTREMA = """def f({t}(N,M) A, {t}(N,M) B) -> (P, Q, R, S, T, U) {{
 }}"""
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("vector", [-1, 0, 1])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
@@ -62,7 +62,7 @@ def test_a_nan_in_any_lane_reaches_a_reduction(isa: str) -> None:
             agree(source, np.where(np.isnan(a), np.float32(-INF), a), isa=isa, vector=vector)
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_extrema_of_integers_start_from_the_ends(dtype: str, isa: str) -> None:
@@ -94,7 +94,7 @@ INACTIVE = [
 ]
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("statement", INACTIVE)
 def test_lanes_beyond_the_domain_hold_neutral_elements(statement: str, isa: str) -> None:
@@ -107,7 +107,7 @@ def test_lanes_beyond_the_domain_hold_neutral_elements(statement: str, isa: str)
             np.testing.assert_allclose(got, want, rtol=1e-6, err_msg=f"{n} {m} {vector}")
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
 def test_empty_reductions_give_the_neutral_element(op: str, isa: str) -> None:
@@ -134,7 +134,7 @@ PADDED = """def f({t}(N,C,X) I, {t}(F,C,K) W) -> (O, P) {{
 }}"""
 
 
-@pytest.mark.share(15)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8", "uint64"])
 def test_padded_edges_read_nothing_beyond_the_array(dtype: str, isa: str) -> None:
@@ -175,7 +175,7 @@ def test_an_array_that_a_condition_never_reads_may_be_shorter(m: int, op: str, m
 # --- Denormals, infinities.
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize(("dtype", "least"), [("float32", 1e-45), ("float64", 5e-324)])
 def test_denormals_are_numbers(dtype: str, least: float, isa: str) -> None:
@@ -237,7 +237,7 @@ def ulps(got: Array, want: Array) -> Array:
     return np.where((got == want) | (np.isnan(got) & np.isnan(want)), 0, gap)
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("group", range(len(GROUPS)))
@@ -274,7 +274,7 @@ def test_built_in_functions_stay_within_their_bounds(group: int, dtype: str, isa
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("isa", isas()[:2])
 def test_nothing_beside_an_array_is_accessed(isa: str) -> None:
     done = subprocess.run(
@@ -306,7 +306,7 @@ def test_norms_of_infinities_and_nan(parts: tuple[float, ...], norm: float) -> N
         np.testing.assert_allclose(r, 1 / norm, rtol=1e-15)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double"])
 def test_products_as_multiply_adds_are_the_same_products(t: str, isa: str) -> None:

@@ -80,7 +80,7 @@ def test_statements_stay_as_they_are_without_fusion() -> None:
     assert ONCE not in choice(SAME, IMAGES, fusion="min")
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("images", "fused"), [(1, False), (3, False), (4, True), (5, False), (16, True)])
 def test_an_odd_number_of_images_is_not_one_task_each(images: int, fused: bool) -> None:
     """Two cores would wait for each other a quarter of the time, or a tenth."""
@@ -114,7 +114,7 @@ def test_packed_rows_end_with_the_contiguous_part() -> None:
     assert found and all("[0, 2)" in line for line in found)
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("channels", [1, 5, 16, 37, 200])
 @pytest.mark.parametrize("window", [(1, 3), (3, 3), (2, 5)])
 def test_results_over_packs_of_whole_rows(channels: int, window: tuple[int, int]) -> None:
@@ -153,7 +153,7 @@ COLUMNS = {
 }
 
 
-@pytest.mark.share(36)
+@pytest.mark.share(72)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("source", COLUMNS.values(), ids=COLUMNS)
 @pytest.mark.parametrize(("rows", "columns"), [(1, 1), (40, 37), (333, 64), (5, 1000)])

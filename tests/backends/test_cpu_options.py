@@ -41,7 +41,7 @@ def options() -> st.SearchStrategy[dict[str, Any]]:
     )
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @given(data=st.data())
 @settings(_COMMON, max_examples=examples(6))
@@ -50,7 +50,7 @@ def test_results_with_random_options(case: Case, data: st.DataObject) -> None:
     check(case, sizes, 0, fitting(data.draw(options(), "options"), case.kernel.front))
 
 
-@pytest.mark.share(45)
+@pytest.mark.share(90)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 @pytest.mark.parametrize("isa", isas())
 def test_results_with_default_options(case: Case, isa: str) -> None:
@@ -58,7 +58,7 @@ def test_results_with_default_options(case: Case, isa: str) -> None:
     check(case, case.sizes([19, 18, 5, 3]), 1, {"isa": isa})
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("fusion", ["max", "preserve3coincident", "min"])
 @pytest.mark.parametrize("name", ["bias and relu", "mlp", "softmax", "redefinition", "stencils", "calls"])
 def test_results_with_each_fusion_strategy(name: str, fusion: str) -> None:
@@ -66,7 +66,7 @@ def test_results_with_each_fusion_strategy(name: str, fusion: str) -> None:
     check(case, case.sizes([9, 17, 6, 5]), 2, fitting({"fusion": fusion, "tile": (4, 8)}, case.kernel.front))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("tile", [(7, 8), (3,), (1, 16), (64, 64, 64)])
 @pytest.mark.parametrize("name", ["gemm", "gemm of transposed", "convolution", "bias and relu", "batched"])
 def test_results_of_tiles_with_packs(name: str, tile: tuple[int, ...]) -> None:
@@ -281,7 +281,7 @@ def test_fast_math_keeps_special_values() -> None:
     np.testing.assert_array_equal(np.signbit(fast[exact == 0]), np.signbit(exact[exact == 0]))
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("case", CORPUS, ids=lambda c: c.name)
 def test_results_of_the_corpus_with_fast_math(case: Case) -> None:
     check(case, case.sizes([19, 18, 5, 3]), 1, {"fast_math": True})

@@ -105,7 +105,7 @@ def softmax(float(N,D) X) -> (O) {
 """
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("source", [NORM, SOFTMAX])
 @pytest.mark.parametrize("columns", [64, 100, 1000, 1024, 4097])
 def test_reread_rows_are_prefetched_16_kib_ahead(source: str, columns: int) -> None:
@@ -140,7 +140,7 @@ def norm(float(N,D) X, float(D) g, float(D) b) -> (O) {
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("source", "reads"), [(NORM, 2), (LAYER_NORM, 3)])
 def test_an_element_read_twice_in_a_loop_is_prefetched_once_in_it(source: str, reads: int) -> None:
     """Squares read an element twice; each loop over a row prefetches the next row."""
@@ -181,7 +181,7 @@ def test_rows_that_are_not_prefetched_are_read_one_after_the_other(source: str) 
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("source", "rows", "columns"), [(SOFTMAX, 600, 186), (LAYER_NORM, 3035, 200)])
 def test_short_rows_side_by_side_are_prefetched_from_any_level(source: str, rows: int, columns: int) -> None:
     """Several at a time, and read three times; the caches may hold all of the 450 KB or 2 MB."""

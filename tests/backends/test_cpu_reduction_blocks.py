@@ -104,7 +104,7 @@ EPILOGUE = """def f(float(M,K) A, float(K,N) B, float(N) c) -> (C) {
 DOUBLE = "def f(double(M,K) A, float(K,N) B) -> (C) { C(m,n) +=! A(m,k) * B(k,n) }"
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize(
     ("source", "shapes"),
@@ -149,7 +149,7 @@ def test_one_kernel_serves_any_number_of_rows() -> None:
 HALVES = "def f({t}(M,K) A, {t}({b}) B) -> (C) {{ C(i,j) +=! A(i,k) * B({at}) }}"
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", isas())
 @pytest.mark.parametrize("t", ["half", "bfloat16"])
 @pytest.mark.parametrize(("b", "at"), [("K,N", "k,j"), ("N,K", "j,k")])
@@ -201,7 +201,7 @@ TRANSPOSED = {
 }  # fmt: skip
 
 
-@pytest.mark.share(30)
+@pytest.mark.share(60)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double", "float16"])
 @pytest.mark.parametrize("name", TRANSPOSED)

@@ -102,7 +102,7 @@ def test_threads_share_out_columns_or_have_copies(source: str, sizes: dict[str, 
     assert scattered == ([f"parallel for {loop}"] if loop else [])
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("n", [0, 3, 5000])
 @pytest.mark.parametrize("d", [17, 64, 70, 200])
 @pytest.mark.parametrize("rows", [7, 900])

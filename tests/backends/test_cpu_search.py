@@ -53,7 +53,7 @@ def predicted(source: str, sizes: dict[str, int], **options: Any) -> float | Non
         return None
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("seed", range(40))
 def test_no_loop_would_have_better_lanes(seed: int) -> None:
     source, sizes = program(seed)

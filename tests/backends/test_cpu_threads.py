@@ -57,7 +57,7 @@ def reals(*shapes: tuple[int, ...], seed: int = 0) -> list[Array]:
     return [rng.standard_normal(s).astype(np.float32) for s in shapes]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", LARGE)
 def test_any_number_of_threads_gives_the_same_bits(name: str, threads: Callable[[int], None]) -> None:
     source, shapes = LARGE[name]
@@ -139,7 +139,7 @@ TYPES = ["int8", "uint8", "int", "int64", "half", "double"]
 OPERATORS = ["+=!", "*=!", "min=!", "max=!", "+="]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     ("dtype", "op"), [*((t, o) for t in TYPES for o in OPERATORS), ("bool", "min=!"), ("bool", "max=!")]
 )
@@ -271,7 +271,7 @@ assert (p.view(np.uint32) == np.float32(1e-40).view(np.uint32) // 2).all(), p[0,
 """
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("when", ["before", "after"])
 def test_denormals_are_kept_where_the_caller_flushes_them(when: str) -> None:
     """Workers that exist before the caller sets the flag, and workers that inherit it."""

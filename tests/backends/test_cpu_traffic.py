@@ -123,7 +123,7 @@ def busiest(order: str, cores: int, **sizes: int) -> float:
     return max(free) / sum(work)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(("cores", "most"), [(2, 1.1), (3, 1.11), (4, 1.25)])
 @pytest.mark.parametrize(
     "sizes",
@@ -213,7 +213,7 @@ def test_packs_take_whole_lines_of_rows_across_lanes() -> None:
     assert "d_3 by 16/1" not in backend.code_of(program, near, tc.Options()).choice
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("set_name", isas())
 @pytest.mark.parametrize("d", [3, 16, 19, 40])
 def test_results_of_packs_of_any_part_of_rows(d: int, set_name: str) -> None:

@@ -77,7 +77,7 @@ def test_without_nvrtc_it_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> N
     nvrtc._nvrtc.cache_clear()
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(
     "name", [pytest.param(n, marks=() if k % 12 == 0 else pytest.mark.slow) for k, n in enumerate(CASES)]

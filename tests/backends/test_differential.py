@@ -113,7 +113,7 @@ def test_floating_arithmetic(expression: str, dtype: str) -> None:
     run(f"O(i) = {expression} + A(i)", f"{dtype}(N) A, {dtype}(N) B", {"A": a, "B": b})
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("target", [*INTEGERS, *FLOATS, "bool"])
 @pytest.mark.parametrize("source", [*INTEGERS, *FLOATS, "bool"])
 def test_casts(source: str, target: str) -> None:
@@ -133,7 +133,7 @@ def test_casts(source: str, target: str) -> None:
     run(f"O(i) = {target}(A(i))", f"{source}(N) A", {"A": values})
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
 @pytest.mark.parametrize("dtype", [*INTEGERS, *FLOATS])
 def test_reductions_with_wrapping_and_nan(op: str, dtype: str) -> None:

@@ -60,7 +60,7 @@ def test_a_transpose_is_staged_in_shared_memory(source: str, sizes: dict[str, in
     assert "staged" in next(x for x in kernel.inspect("choice", **sizes).splitlines() if "  * " in x)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("source", [TRANSPOSE, PERMUTED])
 @pytest.mark.parametrize("threads", [None, (32, 8), (16, 3)])
 def test_transposes_give_exact_results(source: str, threads: tuple[int, ...] | None) -> None:
@@ -90,7 +90,7 @@ def test_a_temporary_is_kept_where_recomputing_costs_more() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(
     ("source", "sizes", "kernels"),
     [
@@ -113,7 +113,7 @@ def test_kernels_are_split_where_that_is_faster(source: str, sizes: dict[str, in
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(
     ("rows", "columns", "kernels"),
     [(64, 4096, 1), (133, 4096, 1), (200, 32768, 1), (700, 3000, 1), (8, 1_000_000, 6)],

@@ -77,7 +77,7 @@ def given(source: str) -> list[np.ndarray[Any, Any]]:
     return [rng.integers(-2, 3, s).astype(np.float32) for s in SHAPES[source]]
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("source", SHAPES, ids=["padded", "transposed", "scaled"])
 def test_stored_operands_give_the_results_of_the_source_on_the_shim(source: str) -> None:

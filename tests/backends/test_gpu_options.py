@@ -37,7 +37,7 @@ def innermost(body: Stmt, name: str) -> list[For]:
     return [f for f in around if not any(g is not f and g in statements(f.body) for g in around)]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("unroll", [1, 3, 16, 256])
 def test_unroll_applies_to_the_innermost_reduction_loop(unroll: int) -> None:
     (loop,) = innermost(run(GEMM, {**TILED, "unroll": unroll}, (37, 50), (50, 41)), "C.0")
@@ -68,7 +68,7 @@ def test_unroll_includes_outer_loops_that_fit_whole(unroll: int, rows: list[int]
     assert [s.unroll for s in statements(body) if isinstance(s, For)] == rows
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("shape", [(37, 50, 41), (64, 64, 64)])
 @pytest.mark.parametrize("unroll", [True, False, None])
 def test_unroll_copy_shared_unrolls_copies_to_shared_memory(

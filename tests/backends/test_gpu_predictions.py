@@ -338,7 +338,7 @@ def test_compile_time_of_a_prediction_does_not_depend_on_sizes(monkeypatch: pyte
     assert (few, rows) == (many, most)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     "case", [pytest.param(c, marks=() if k % 8 == 0 else pytest.mark.slow) for k, c in enumerate(CASES)],
     ids=lambda c: c.name,

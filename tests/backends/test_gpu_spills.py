@@ -33,7 +33,7 @@ PROGRAMS: dict[str, Callable[[], Program]] = {
 }
 
 
-@pytest.mark.share(129)
+@pytest.mark.share(258)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", PROGRAMS)

@@ -71,7 +71,7 @@ def test_one_long_reduction_is_split(op: str) -> None:
     assert in_two_stages(kernel, 1, N=LONG)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("op", OPERATORS)
 def test_reductions_of_few_long_rows_are_split(op: str) -> None:
     kernel = tc.compile(ROWS.format(op), "opencl")
@@ -136,7 +136,7 @@ def short(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "CACHE", CompileCache())
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("dynamic", [False, True])
 @pytest.mark.parametrize(
@@ -178,7 +178,7 @@ def test_sums_of_columns_have_coalesced_reads(rows: int, columns: int) -> None:
     assert math.prod(n.value for _, n in first.blocks if isinstance(n, IntImm)) >= 128
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(
     ("backend", "m", "n", "k", "parts"),
     [
@@ -220,7 +220,7 @@ def four(t: str, op: str, shape: tuple[int, ...]) -> dict[str, Array]:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
@@ -235,7 +235,7 @@ def test_a_reduction_over_several_variables_is_split(backend: str, op: str, shap
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("t", ["double", "half", "int32", "int8"])
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
 def test_a_reduction_over_several_variables_is_split_in_other_types(backend: str, t: str) -> None:
@@ -248,7 +248,7 @@ def test_a_reduction_over_several_variables_is_split_in_other_types(backend: str
         np.testing.assert_array_equal(tc.compile(source, backend)(**given), wanted)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(
     "where", [" where h <= w", " where n + c <= 5, h < 70", " where n in 2:5, w in 3:80"]
@@ -263,7 +263,7 @@ def test_a_reduction_over_several_variables_with_conditions_is_split(backend: st
         np.testing.assert_array_equal(tc.compile(source, backend)(**given), wanted)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("backend", ["opencl", "cpu"])
 @pytest.mark.parametrize("dynamic", [("N",), ("N", "H"), ("N", "C", "H", "W")])
@@ -276,7 +276,7 @@ def test_a_reduction_over_several_dynamic_sizes_is_split(backend: str, dynamic: 
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.usefixtures("short")
 @pytest.mark.parametrize("atomics", [False, True])
 @pytest.mark.parametrize("op", OPERATORS)

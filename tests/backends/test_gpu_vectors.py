@@ -49,7 +49,7 @@ def test_unrolled_iterations_are_whole_vectors(count: int, read: int, wanted: in
     assert factor % read == 0 or factor == count
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize(
     ("source", "options", "sizes"),
     [
@@ -105,7 +105,7 @@ def copies(source: str, backend: str, options: dict[str, Any], **sizes: int) -> 
 TILES = {"tile": (16, 32), "threads": (16, 8), "use_shared_memory": True}
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize(
     ("dtype", "k", "expected"),
     [
@@ -151,7 +151,7 @@ def test_rows_of_dynamic_length_are_copied_by_elements() -> None:
     assert {s.width for s in statements(n.body) if shared_copy(n, s)} == {1}
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("dtype", ["float", "double", "half", "int8", "uint8"])
 @pytest.mark.parametrize("k", [32, 36, 38, 39])
@@ -174,7 +174,7 @@ def test_inspection_shows_the_width_of_copies() -> None:
     assert re.search(r"A\.\d+\[.*\] = 2 of ", loops) and "at once" in loops
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("t", ["int8", "uint8"])
 def test_products_of_bytes_become_dot_product_instructions(t: str) -> None:
     """As predicted: NVRTC recognises them in loops with a large enough unroll factor."""
@@ -228,7 +228,7 @@ def test_a_dynamic_batch_has_the_code_of_a_fixed_one(backend: str, name: str) ->
 
 
 @pytest.mark.slow
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("dynamic", [("M",), ("N",), ("M", "N"), ("M", "N", "K")])
 def test_dynamic_sizes_have_register_tiles_without_guards(dynamic: tuple[str, ...]) -> None:
     """Copies and stores have guards, the loop of the product has none."""

@@ -14,7 +14,7 @@ SUM = "def f(int8(N) A) -> (B) { B +=! int32(A(i)) }"
 TAIL = "def f(int8(N) A) -> (O) { O(i) = A(N - 4107 + i) where i in 0:4107 }"
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", ["cuda", "opencl"])
 @pytest.mark.parametrize(
     ("source", "n", "wide"),

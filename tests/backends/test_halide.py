@@ -230,7 +230,7 @@ def test_every_stage_can_be_seen(capfd: pytest.CaptureFixture[str]) -> None:
 # ---- memory and threads
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("scheduler", [None, *SCHEDULERS])
 def test_arrays_need_not_be_aligned(scheduler: str | None) -> None:
     # Halide 21 loads masked vectors as if every buffer were aligned: without the copies the process dies.
@@ -313,7 +313,7 @@ def test_several_threads_call_and_compile() -> None:
 # ---- autoschedulers
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("scheduler", SCHEDULERS)
 def test_autoschedulers(scheduler: str, capfd: pytest.CaptureFixture[str]) -> None:
     options = tc.Options(autoschedule=scheduler)

@@ -22,7 +22,7 @@ def test_copies_keep_their_type(dtype: str) -> None:
     same(f"def f({dtype}(N,M) A) -> (O) {{ O(j,i) = A(i,j) }}", small(5, 7, dtype=dtype))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("dtype", [*INTEGERS, "float16", "float32", "float64"])
 def test_reductions(dtype: str) -> None:
     same(
@@ -56,7 +56,7 @@ def edges(dtype: str) -> tuple[Array, Array]:
     return a, b
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_integers_wrap_and_divide_to_floor(dtype: str) -> None:
     a, b = edges(dtype)
@@ -80,7 +80,7 @@ def test_comparisons_see_wrapped_values(dtype: str) -> None:
     )
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("dtype", INTEGERS)
 def test_conversions(dtype: str) -> None:
     ends = [2.0**k for k in (7, 8, 15, 16, 31, 32, 63, 64)]
@@ -158,7 +158,7 @@ UNIT = {"acos", "asin", "atanh"}
 NEAR_ZERO = {"log1p", "expm1"}
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("dtype", ["float", "double"])
 @pytest.mark.parametrize("name", sorted(set(FUNCTIONS) - {"abs", "fma"}))
 def test_builtins(name: str, dtype: str) -> None:

@@ -23,7 +23,7 @@ def agree(got: tuple[Array, ...], values: list[int]) -> None:
         np.testing.assert_array_equal(g.astype("f8"), exact(values, t).astype("f8"), t)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("who", ["interpreter", "reference", "halide", "opencl", *isas()])
 def test_conversions(who: str, dtype: str) -> None:

@@ -86,7 +86,7 @@ def test_a_failed_check_raises_the_error_of_other_backends() -> None:
     assert told[0] == told[1] and "index 5 is out of range" in told[0]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("t", ["bool", "int8", "half", "bfloat16", "float", "double", "uint64"])
 def test_scalars_of_every_width_are_passed(t: str) -> None:
     source = f"def f({t}(N) A, {t} s) -> (O, P) {{ O(i) = select(A(i) == s, A(i), s)  P(i) = A(i) != s }}"

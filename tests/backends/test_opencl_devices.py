@@ -40,7 +40,7 @@ def test_kernels_for_pocl_are_the_same_everywhere() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.parametrize("block", [1, 33, 64, 128])
 @pytest.mark.parametrize(
     "source",

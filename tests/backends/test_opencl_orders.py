@@ -65,7 +65,7 @@ def run(call: Call, nest: LoopNest, backwards: bool) -> dict[str, Array]:
     return found.outputs
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(
     ("name", "dtype"),
@@ -182,7 +182,7 @@ def in_all_modes(call: Call, wanted: Sequence[Array]) -> None:
                 np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-6, err_msg=told)
 
 
-@pytest.mark.share(39)
+@pytest.mark.share(78)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", mapper_cases.CASES)
 def test_mapper_cases_give_the_same_results_in_any_order(name: str) -> None:
@@ -193,7 +193,7 @@ def test_mapper_cases_give_the_same_results_in_any_order(name: str) -> None:
     in_all_modes(prepared(kernel, given), mapper_cases.interpreted(case, given))
 
 
-@pytest.mark.share(30)
+@pytest.mark.share(60)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", test_upstream_options.CASES)
 def test_option_sets_give_the_same_results_in_any_order(name: str) -> None:
@@ -204,7 +204,7 @@ def test_option_sets_give_the_same_results_in_any_order(name: str) -> None:
     in_all_modes(prepared(kernel, given), results(tc.interpret(case.source, **given)))
 
 
-@pytest.mark.share(45)
+@pytest.mark.share(90)
 @pytest.mark.parametrize("name", [*mapper_cases.FIXED, *mapper_cases.SHAPES], ids=str)
 def test_fixed_mappings_give_the_same_results_in_any_order(name: str | tuple[int, int]) -> None:
     """Mappings of the original's structures, and rows that several threads share."""
@@ -212,7 +212,7 @@ def test_fixed_mappings_give_the_same_results_in_any_order(name: str | tuple[int
     in_all_modes(program.call(), program.wanted())
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", ["gemm", "in memory"])
 def test_a_missing_barrier_changes_results(name: str) -> None:
     """Of soft-max, each in one order only; of `gemm`, that behind the use of a copy only written out."""

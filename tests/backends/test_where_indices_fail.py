@@ -58,7 +58,7 @@ WAYS: list[tuple[str, bool, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize(("backend", "dynamic", "options"), WAYS)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.filterwarnings("ignore::tc.Warning")

@@ -41,7 +41,7 @@ def quiet() -> Iterator[None]:
         yield
 
 
-@pytest.mark.share(24)
+@pytest.mark.share(48)
 @pytest.mark.parametrize("backend", ["interpret", "reference", "cpu", "opencl"])
 @pytest.mark.parametrize(
     "case",
@@ -61,7 +61,7 @@ def test_every_backend_is_right(case: Case, backend: str) -> None:
     agree(results(found), workload, args)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("library", ["torch", "jax", "jax+"])
 @pytest.mark.parametrize("case", LOOPS, ids=lambda c: c.name)
 def test_every_spelling_is_right(case: Case, library: str) -> None:

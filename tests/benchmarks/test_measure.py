@@ -263,7 +263,7 @@ def test_a_measurement_from_end_to_end() -> None:
         assert m.tc is not None and m.tc.failed is None and m.ratio is None
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", [w.name for w in cpu_dynamic.WORKLOADS if "conv" not in w.name])
 def test_dynamic_and_specialised_kernels_are_measured_at_each_size(name: str) -> None:
     w = next(w for w in cpu_dynamic.WORKLOADS if w.name == name)

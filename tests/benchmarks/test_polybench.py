@@ -43,7 +43,7 @@ def test_there_are_thirty() -> None:
         assert name in families("numpy") and name in families("numba") and in_c(name), name
 
 
-@pytest.mark.share(24)
+@pytest.mark.share(48)
 @pytest.mark.parametrize("backend", ["interpret", "reference", "cpu", "opencl"])
 @pytest.mark.parametrize("case", POLYBENCH, ids=IDS)
 def test_every_backend_is_right(backend: str, case: Case) -> None:

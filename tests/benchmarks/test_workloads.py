@@ -35,7 +35,7 @@ def as_tuple(results: Any) -> tuple[Any, ...]:
     return tuple(np.asarray(r) for r in (results if isinstance(results, tuple | list) else (results,)))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("case", [*ALL, *LOOPS, *POLYBENCH], ids=lambda c: c.name)
 def test_compiles_and_has_consistent_inputs(case: Case) -> None:
     with warnings.catch_warnings():
@@ -71,7 +71,7 @@ def test_torch_and_numpy_agree_with_the_interpreter(case: Case) -> None:
         assert compare([np.asarray(r) for r in results], wanted, workload.terms) is None, contestant.name
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     "case", {c.family.__name__: c for c in ALL}.values(), ids=lambda c: c.family.__name__
 )
@@ -125,7 +125,7 @@ def test_a_case_is_found_by_its_key() -> None:
             assert find(one.key).workload() == one.workload()
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("case", [*ALL, *LOOPS], ids=lambda c: c.name)
 def test_every_case_is_one_of_float64_too(case: Case) -> None:
     workload, single = replace(case, double=True).workload(tiny=True), case.workload(tiny=True)

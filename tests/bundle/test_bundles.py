@@ -52,7 +52,7 @@ def same(a: Any, b: Any) -> bool:
     )
 
 
-@pytest.mark.share(30)
+@pytest.mark.share(60)
 @pytest.mark.parametrize("name", CASES)
 def test_results_are_those_of_the_kernel(name: str, tmp_path: Path) -> None:
     case = CASES[name]

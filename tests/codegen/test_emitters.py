@@ -277,7 +277,7 @@ def test_names_that_c_reserves() -> None:
         np.testing.assert_allclose(r.outputs["tc_max_f32"], want, rtol=1e-6)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("op", ["+", "*", "min", "max"])
 @pytest.mark.parametrize("t", [BOOL, INT8, UINT64, FLOAT16, BFLOAT16, FLOAT64], ids=str)
 def test_every_reduction(op: Any, t: DType) -> None:

@@ -245,7 +245,7 @@ IN_WARPS = (("t0", 2), ("t1", 8), ("t2", 4))
 LONG = (("t0", 1), ("t1", 64), ("t2", 3))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     ("threads", "over"),
     [

@@ -192,7 +192,7 @@ KERNELS: dict[str, LoopNest] = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_failed_check_is_recorded_as_it_was_made(name: str, backwards: bool) -> None:

@@ -79,7 +79,7 @@ def integers(t: DType) -> list[int]:
     return sorted(v for v in few if low <= v <= high)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("t", INTEGERS, ids=str)
 def test_integer_arithmetic_wraps_and_division_floors_without_traps(t: DType) -> None:
     pairs = list(itertools.product(integers(t), repeat=2))
@@ -102,7 +102,7 @@ def test_integer_arithmetic_wraps_and_division_floors_without_traps(t: DType) ->
         )
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("t", INTEGERS, ids=str)
 def test_integer_division_by_literals(t: DType) -> None:
     a = np.array(integers(t), numpy_dtype(t))
@@ -138,7 +138,7 @@ def saturated(t: DType, v: float) -> int:
     return min(max(math.trunc(v), int(t.min)), int(t.max))
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("t", FLOATS, ids=str)
 def test_floating_arithmetic_and_nan(t: DType) -> None:
     pairs = list(itertools.product(SPECIAL, repeat=2))
@@ -191,7 +191,7 @@ def test_floats_to_every_other_type(t: DType) -> None:
                     np.testing.assert_array_equal(got, a.astype(got.dtype), str(o))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("t", [BOOL, *INTEGERS], ids=str)
 def test_integers_to_every_other_type(t: DType) -> None:
     values = (
@@ -277,7 +277,7 @@ def test_logic_on_truth_values() -> None:
         np.testing.assert_array_equal(outputs["order"], True)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("t", INTEGERS, ids=str)
 def test_intermediate_values_wrap_too(t: DType) -> None:
     """C would compute narrow integers in int: each operation must come back to its type."""

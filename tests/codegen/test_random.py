@@ -61,7 +61,7 @@ def in_c_as_it_comes(n: LoopNest) -> Any:
 TYPES = [INT8, UINT16, INT32, UINT32, INT64, UINT64, FLOAT32, FLOAT64]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("t", TYPES, ids=str)
 @settings(_COMMON, max_examples=8)
 @given(data=st.data())
@@ -69,7 +69,7 @@ def test_llvm(t: DType, data: st.DataObject) -> None:
     check(t, data.draw(st.lists(typed(t, ("x", "y")), min_size=4, max_size=12)), in_llvm)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("t", TYPES, ids=str)
 # Shrinking would compile hundreds of texts.
 @settings(_COMMON, max_examples=2, phases=[Phase.explicit, Phase.generate])

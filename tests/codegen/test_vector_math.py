@@ -165,7 +165,7 @@ def test_subnormal_results_are_rounded_once(machine: Machine) -> None:
         assert np.abs(y.astype(np.float64) - exact(x.astype(np.float64))).max() < 2.0**-149
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("lanes", [1, 4, 8, 16])
 @pytest.mark.parametrize("native", [False, True], ids=["integers", "F16C"])
 def test_conversions_of_16_bit_types(lanes: int, native: bool) -> None:

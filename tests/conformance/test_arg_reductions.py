@@ -18,7 +18,7 @@ def numbers(*shape: int, dtype: Any = np.float32) -> Array:
     return np.random.default_rng(len(shape)).integers(-9, 10, shape).astype(dtype)
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("dtype", ["float", "double", "half", "int8", "int64", "uint16"])
@@ -30,7 +30,7 @@ def test_rows_of_every_type(dtype: str, op: str, backend: str) -> None:
     np.testing.assert_array_equal(found, OPS[op](x, 1))
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op", OPS)
 @pytest.mark.parametrize("shape", [(1, 1), (3, 1), (1, 300), (40, 33), (2, 1025)])
@@ -42,7 +42,7 @@ def test_rows_and_columns(shape: tuple[int, int], op: str, backend: str) -> None
     np.testing.assert_array_equal(columns, OPS[op](x, 0))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op", OPS)
 def test_the_first_nan_is_the_extreme(op: str, backend: str) -> None:
@@ -54,7 +54,7 @@ def test_the_first_nan_is_the_extreme(op: str, backend: str) -> None:
     np.testing.assert_array_equal(found, OPS[op](x, 1))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op", OPS)
 def test_a_computed_value_is_found_however_it_is_rounded(op: str, backend: str) -> None:
@@ -135,7 +135,7 @@ def test_other_than_one_reduction_variable(statement: str, found: str) -> None:
 BESIDE = ("g(j) max=! 2*x(i,j) - u(i)", "p(j) argmax=! 2*x(i,j) - u(i)")
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("t", ["float", "half", "int"])
 @pytest.mark.parametrize("first", [0, 1])

@@ -29,7 +29,7 @@ def padded(x: Array, mode: str, *widths: tuple[int, int]) -> Array:
     return np.pad(x, widths, constant_values=-3 if "fill" in mode else 0)
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("n", [1, 2, 3, 40])
@@ -39,7 +39,7 @@ def test_one_dimension_far_outside(n: int, mode: str, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x), padded(x, mode, (7, 8)))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("dtype", ["double", "int8", "int64", "half"])
@@ -51,7 +51,7 @@ def test_other_types(dtype: str, mode: str, backend: str) -> None:
     np.testing.assert_array_equal(found, padded(x, mode, (4, 4))[::3][:5])
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize(("h", "w"), [(5, 6), (1, 9), (33, 70)])
@@ -82,7 +82,7 @@ def test_a_mode_for_each_dimension(backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x, k), want)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_a_temporary_with_an_origin(mode: str, backend: str) -> None:
@@ -97,7 +97,7 @@ def test_a_temporary_with_an_origin(mode: str, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x), want)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_subscripts_that_data_give(mode: str, backend: str) -> None:
@@ -106,7 +106,7 @@ def test_subscripts_that_data_give(mode: str, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x, at), padded(x, mode, (7, 7))[at + 7])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)
 def test_across_a_call(mode: str, backend: str) -> None:
@@ -127,7 +127,7 @@ def test_a_fill_of_a_scalar(backend: str) -> None:
     assert run(backend, source, x, 3.5).tolist() == [6, *x.tolist()]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("mode", MODES)
 def test_dynamic_sizes(mode: str, backend: str) -> None:
@@ -140,7 +140,7 @@ def test_dynamic_sizes(mode: str, backend: str) -> None:
         np.testing.assert_array_equal(kernel(x), padded(x, mode, (2, 0), (0, 1))[:n, 1:])
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("n", [1, 2, 5])
 def test_a_distance_as_a_subscript(n: int, backend: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ CASES: list[tuple[str, Callable[[int], int]]] = [
 ]
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("n", [1, 7, 16])
 @pytest.mark.parametrize(("bound", "extent"), CASES)

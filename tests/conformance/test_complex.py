@@ -149,7 +149,7 @@ EXACT: dict[str, tuple[str, tuple[Any, ...], Any]] = {
 }  # fmt: skip
 
 
-@pytest.mark.share(54)
+@pytest.mark.share(108)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", EXACT)
 def test_whole_numbers(name: str, backend: str) -> None:
@@ -187,7 +187,7 @@ MATHEMATICS = """def f(cfloat(K) x, cfloat(K) y) -> (a, b, c, d, e, g) {
 }"""
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_functions(backend: str) -> None:
     with np.errstate(all="ignore"):
@@ -217,7 +217,7 @@ def test_functions_at_their_edges(backend: str) -> None:
         np.testing.assert_array_equal(zero, V / (V - V))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_a_fourier_transform_by_one_reduction(backend: str) -> None:
     source = """def dft(complex64(N) x) -> (y) {
@@ -334,7 +334,7 @@ def test_a_product_of_matrices_is_one_of_real_ones() -> None:
     assert "complex64" not in text
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("dynamic", [True, ("M",)])
 def test_dynamic_sizes(dynamic: Any) -> None:
     source = (

@@ -27,7 +27,7 @@ def transposed(x: Array, w: Array, stride: int, padding: int = 0) -> Array:
     return y[:, padding : y.shape[1] - padding]
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("taps", [1, 2, 3, 5])
 def test_a_padded_sum_of_windows(taps: int, backend: str) -> None:
@@ -39,7 +39,7 @@ def test_a_padded_sum_of_windows(taps: int, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, a, w), [padded[i : i + taps] @ w for i in range(6)])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("taps", [1, 3, 4])
 def test_a_transposed_convolution(taps: int, backend: str) -> None:
@@ -50,7 +50,7 @@ def test_a_transposed_convolution(taps: int, backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, x, w), transposed(x, w, 1))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("stride", "taps"), [(2, 3), (2, 4), (3, 3), (3, 5)])
 def test_a_strided_transposed_convolution(stride: int, taps: int, backend: str) -> None:
@@ -62,7 +62,7 @@ def test_a_strided_transposed_convolution(stride: int, taps: int, backend: str) 
     np.testing.assert_array_equal(run(backend, source, x, w), transposed(x, w, stride))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_a_stride_and_a_padding_that_are_scalars(stride: int, backend: str) -> None:
@@ -231,7 +231,7 @@ CUT = {
 }
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CUT)
 def test_conditions_keep_a_write_in_its_tensor(name: str, backend: str) -> None:
@@ -286,7 +286,7 @@ STRIDED = """def f(float(N) X, float(K) W) -> (Y) {{
 }}"""
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("stride", "dilation", "padding"), [(4, 1, 1), (16, 1, 8), (3, 2, 4), (1, 7, 21)])
 @pytest.mark.parametrize("n", [5, 64])

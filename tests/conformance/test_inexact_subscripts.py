@@ -40,7 +40,7 @@ CASES: dict[str, tuple[str, np.ndarray[Any, Any]]] = {
 HEAD = "def f(float(W) X, float s, int n) -> (Y) {{ {} }}"
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CASES)
 def test_subscripts(name: str, backend: str) -> None:
@@ -52,7 +52,7 @@ def test_subscripts(name: str, backend: str) -> None:
     np.testing.assert_array_equal(found, values[places])
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
 @pytest.mark.parametrize("name", CASES)
 def test_subscripts_at_dynamic_sizes(name: str, backend: str) -> None:
@@ -62,7 +62,7 @@ def test_subscripts_at_dynamic_sizes(name: str, backend: str) -> None:
     np.testing.assert_array_equal(found, values[places])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("cast", "places"),
@@ -87,7 +87,7 @@ def test_a_subscript_out_of_range_is_an_error(backend: str) -> None:
         run(backend, source, np.zeros(16, np.float32))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(
     ("kind", "subscript", "data", "places"),
@@ -137,7 +137,7 @@ def test_a_check_that_is_left_is_announced() -> None:
         )
 
 
-@pytest.mark.share(27)
+@pytest.mark.share(54)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("dtype", ["uint8", "int16", "uint32", "int64", "uint64"])
 @pytest.mark.parametrize("subscript", ["I(n)+1", "2*I(n)-3", "max(min(I(n)-3, V-1), 0)", "abs(I(n)-7)"])

@@ -323,7 +323,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("name", CASES)
 def test_recurrences(name: str, backend: str) -> None:

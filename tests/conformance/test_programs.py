@@ -99,7 +99,7 @@ def kinds(name: str, dtype: str) -> tuple[bool, ...]:
     return (True, False) if both else (zlib.crc32(f"{name} {dtype}".encode()) % 2 == 0,)
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @some(USUAL)
 def test_programs(name: str, dtype: str) -> None:
@@ -108,14 +108,14 @@ def test_programs(name: str, dtype: str) -> None:
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(30)
+@pytest.mark.share(60)
 @pytest.mark.parametrize("isa", available_isas()[1:])  # the widest is what the tests above run
 @pytest.mark.parametrize(("name", "dtype"), RUNS, ids=["-".join(r) for r in RUNS])
 def test_programs_on_other_instruction_sets(name: str, dtype: str, isa: str) -> None:
     check(CASES[name], dtype, dtype != "float32", ("cpu",), {"isa": isa})
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @some(ON_HALIDE)
 def test_programs_on_halide(name: str, dtype: str) -> None:
@@ -123,7 +123,7 @@ def test_programs_on_halide(name: str, dtype: str) -> None:
         check(CASES[name], dtype, exact, ("halide",))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @some(SAMPLE)
 def test_programs_on_opencl(name: str, dtype: str) -> None:

@@ -11,7 +11,7 @@ import tc
 from tests.conformance.running import BACKENDS, run
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("p", [1, 2, 3, 8, 9])
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ def integers(*shape: int, low: int = 0, high: int = 8, dtype: Any = np.int32) ->
     return np.random.default_rng(len(shape)).integers(low, high, shape).astype(dtype)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op", UFUNCS)
 @pytest.mark.parametrize("dtype", ["float", "double", "int", "int8", "half"])
@@ -47,7 +47,7 @@ def test_rows_of_a_table(backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, ids, dy, 11), want)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("index", ["int8", "uint8", "int16", "int64"])
 def test_computed_subscripts_of_any_integer_type(index: str, backend: str) -> None:
@@ -87,7 +87,7 @@ def test_the_callers_buffer(backend: str) -> None:
     np.testing.assert_array_equal(found, want)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_in_a_loop(backend: str) -> None:
     """Cluster means, twice: each point is added to the mean that is nearest."""
@@ -178,7 +178,7 @@ DROPPED = {
 }
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
 @pytest.mark.parametrize("op", DROPPED)
 def test_what_lies_outside_is_dropped(op: str, backend: str) -> None:

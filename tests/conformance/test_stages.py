@@ -65,7 +65,7 @@ SYMBOLIC = ("syntax", "ranges", "ir", "halide", "scop", "dependences", "schedule
 AT_SIZES = ("loops", "code", "llvm")
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(("backend", "suffix"), [("opencl", "cl"), ("cuda", "cu")])
 @pytest.mark.parametrize("name", PROGRAMS)

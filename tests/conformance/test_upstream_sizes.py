@@ -60,7 +60,7 @@ def check(
         assert got.shape == want.shape and np.all(np.abs(got - want) <= 16 * EPS * terms + 1e-30), backend
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", CASES)
 def test_at_the_original_sizes(name: str) -> None:
     source, shapes, formula = CASES[name]
@@ -72,13 +72,13 @@ def rows_of(m: int, n: int) -> Array:
     return np.random.default_rng(m * 1000 + n).standard_normal((m, n)).astype(np.float32)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(("rows", "columns"), AWKWARD)
 def test_reductions_of_awkward_extents(rows: int, columns: int) -> None:
     check(ROWS, [rows_of(rows, columns)], lambda a: a.sum(1), BACKENDS[:-1])
 
 
-@pytest.mark.share(12)  # a third of a second each
+@pytest.mark.share(24)  # a third of a second each
 @pytest.mark.parametrize(("rows", "columns"), AWKWARD)
 def test_reductions_of_awkward_extents_on_opencl(rows: int, columns: int) -> None:
     check(ROWS, [rows_of(rows, columns)], lambda a: a.sum(1), BACKENDS[-1:])

@@ -78,7 +78,7 @@ CASES: dict[str, tuple[str, list[tuple[Any, Any]], Any, int]] = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("source", "inputs", "wanted", "blocks"), CASES.values(), ids=CASES.keys())
 def test_results(source: str, inputs: list[tuple[Any, Any]], wanted: Any, blocks: int) -> None:
     arrays = [a if c is None else da.from_array(a, chunks=c) for a, c in inputs]

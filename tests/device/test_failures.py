@@ -118,7 +118,7 @@ def live(machine: Machine) -> int:
     return len(machine.live())
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.usefixtures("frozen")
 def test_a_failure_at_every_call_of_the_driver(machine: Machine, paths: Paths, path: str) -> None:

@@ -30,7 +30,7 @@ def run(case: Case, backend: str, arguments: dict[str, Any]) -> list[Any]:
     return list(found) if isinstance(found, tuple) else [found]
 
 
-@pytest.mark.share(60)
+@pytest.mark.share(120)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
 def test_as_pytorch(case: Case, backend: str) -> None:

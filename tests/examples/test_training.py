@@ -15,7 +15,7 @@ from examples.training import race, report
 STEPS = 5
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     ("name", "small"),
     [

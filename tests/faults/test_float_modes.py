@@ -123,7 +123,7 @@ for k, changed in enumerate(modes):
 )
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", ["cpu", "reference", "halide"])
 def test_any_mode_gives_the_same_bits(backend: str) -> None:
     children.run(EVERY, backend, TC_CACHE="0")

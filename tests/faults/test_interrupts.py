@@ -202,7 +202,7 @@ assert right("rows", 3, backend) and right("rows", 4, backend)
 """
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("backend", ["cpu", "halide"])
 def test_libraries_are_not_left_in_the_middle(backend: str) -> None:
     assert children.run(WHOLE, backend, TC_CACHE="0") == "1\n"

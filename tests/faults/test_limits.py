@@ -14,7 +14,7 @@ from tests.faults import children
 from tests.faults.children import right
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 def test_out_of_operations(backend: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """At any number of them: the right result or TC0906, and the next compile is as if nothing had been."""

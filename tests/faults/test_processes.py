@@ -63,7 +63,7 @@ assert not wrong, wrong
 """
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("backends", "forks"), [("cpu,reference", examples(8, 2)), ("halide,cpu", 3)])
 def test_forks_while_other_threads_compile(backends: str, forks: int, tmp_path: Path) -> None:
     children.run(FORK, backends, str(forks), TC_CACHE_DIR=str(tmp_path))
@@ -223,7 +223,7 @@ print(sum(v.restored for v in kernel.CACHE._values.values()))
 """
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("when", ["written half", "before the rename"])
 def test_a_process_dies_while_it_keeps_a_kernel(when: str, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match="ended with -9"):

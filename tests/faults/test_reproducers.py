@@ -117,7 +117,7 @@ def test_what_led_to_an_error_can_be_compared(failure: str, monkeypatch: pytest.
     assert hash(seen[-1]) == hash(seen[-1])
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("failure", FAILURES)
 def test_the_file_holds_what_is_needed(
     failure: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -39,7 +39,7 @@ assert not kernel.CACHE._making
 
 
 @pytest.mark.slow
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(("backends", "sizes"), [("cpu,reference", "3,9"), ("halide", "9")])
 def test_the_same_and_different_programs_at_once(backends: str, sizes: str, tmp_path: Path) -> None:
     """Cold, then with kernels on disk; each is compiled once, whoever asks first."""

@@ -12,7 +12,7 @@ import tc
 from fuzz import calls
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", ["cpu", "reference", "halide"])
 def test_calls(backend: str) -> None:
     codes = {calls.attempt(random.Random(i), backend) for i in range(600)}

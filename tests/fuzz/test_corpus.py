@@ -9,7 +9,7 @@ from fuzz.corpus import Case, cases, loads
 CASES = dict(cases())
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("name", CASES)
 def test_the_corpus(name: str) -> None:
     assert CASES[name].found, "say what was wrong"

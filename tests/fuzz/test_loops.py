@@ -18,7 +18,7 @@ def test_random_loops(backend: str) -> None:
     assert found.right > found.ran // 2
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("seed", [23, 50, 1003, 1026])
 def test_gradients_that_were_refused(seed: int) -> None:
     """Adjoints of rows whose number a parameter has, and rows that begin with numbers."""

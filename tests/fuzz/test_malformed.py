@@ -36,7 +36,7 @@ def test_siblings_are_programs_to_the_parser() -> None:
     assert len(set(codes)) > 8
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("times", [100, 10_000, 100_000])
 @pytest.mark.parametrize("pair", ["()", "-", "!", "{}", "[]", "a(,)", "?:", "+"])
 def test_nests(pair: str, times: int) -> None:

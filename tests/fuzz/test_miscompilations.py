@@ -34,7 +34,7 @@ def judge() -> Iterator[Callable[[str], Noticed | str]]:
         process.stdin.close()
 
 
-@pytest.mark.share(90)
+@pytest.mark.share(180)
 @pytest.mark.parametrize("name", [m.name for m in MISCOMPILATIONS])
 def test_it_is_noticed(judge: Callable[[str], Noticed | str], name: str) -> None:
     """The tree as it is gets the same programs right: `Judge.changed` looks at that first."""

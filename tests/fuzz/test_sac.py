@@ -60,7 +60,7 @@ def test_texts(kind: Callable[[random.Random], str], count: int) -> None:
         malformed.attempt(kind(rng), malformed.made)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("number", range(len(faults.FAULTS)), ids=[f.name for f in faults.FAULTS])
 def test_faults_are_found(number: int) -> None:
     """By the program that was the first to find it; where the generator has changed, search for another."""

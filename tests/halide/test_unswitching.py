@@ -14,7 +14,7 @@ print(kernel.specialize(N=64).inspect("llvm").count(".us"))  # what LLVM calls l
 """
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [("-unroll-count=1", False), ("-unswitch-threshold=50", True)],

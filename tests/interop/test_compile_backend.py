@@ -98,6 +98,7 @@ class Lstm(nn.Module):
         return self.out(h)
 
 
+@pytest.mark.slow
 def test_mlp():
     training(Mlp(), torch.randn(7, 6), steps=2)
 
@@ -370,7 +371,7 @@ def _fits(a, b):
     return all(m == n or m == 1 or n == 1 for m, n in pairs)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("seed", range(10))
 def test_random_graphs(seed):
     f = _random_function(seed)

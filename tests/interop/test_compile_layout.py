@@ -95,13 +95,13 @@ CASES = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", CASES)
 def test_results_and_strides_are_those_of_eager_mode(name):
     same(CASES[name])
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("channels, groups", [(1, 1), (6, 6), (6, 2)])
 def test_channels_and_groups(channels, groups):
     same(lambda m, x: torch.tanh(m.b(torch.tanh(m.a(x)))), channels=channels, groups=groups)
@@ -174,7 +174,7 @@ def test_a_graph_that_cannot_have_other_layouts_stays_as_it_is():
         torch.testing.assert_close(a, b)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize(
     "shape, groups, affine, dtype",
     [

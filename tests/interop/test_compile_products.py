@@ -65,14 +65,14 @@ def both(f, *operands):
         assert found.stride() == wanted.stride()
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", MATRICES)
 def test_matrix_products(name):
     f, *shapes = MATRICES[name]
     both(f, *(operand(*s) for s in shapes))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", CONVOLUTIONS)
 def test_convolutions(name):
     how = dict(CONVOLUTIONS[name])
@@ -144,6 +144,18 @@ def test_the_faster_one_of_two_kernels_is_taken(times, said, monkeypatch):
     a = torch.randn(6, 6)
     with torch.no_grad():
         assert said in str(tc.explain(lambda a: torch.relu(a @ a), a))
+
+
+def test_no_clock_decides_where_algorithms_are_deterministic(monkeypatch):
+    monkeypatch.setattr(choice, "_timed", lambda *_: pytest.fail("a product was measured"))
+    monkeypatch.setattr(choice, "_FOUND", {})
+    a = torch.randn(6, 6)
+    torch.use_deterministic_algorithms(True)
+    try:
+        with torch.no_grad():
+            assert "PyTorch has a kernel for it" in str(tc.explain(lambda a: torch.relu(a @ a), a))
+    finally:
+        torch.use_deterministic_algorithms(False)
 
 
 def test_times_are_taken_once_for_equal_products(monkeypatch):

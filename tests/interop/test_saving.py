@@ -72,7 +72,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", CASES)
 def test_gradients_and_second_derivatives(name: str) -> None:
     source, shapes = CASES[name]

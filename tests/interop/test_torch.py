@@ -54,7 +54,7 @@ def tensors(shapes: tuple[tuple[int, ...], ...], dtype: Any = None) -> list[Any]
     return [torch.randn(*s, generator=g, dtype=dtype or torch.float64, requires_grad=True) for s in shapes]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_gradcheck(name: str) -> None:
     source, shapes = PROGRAMS[name]
@@ -335,6 +335,7 @@ RNN = """def rnn(double(T,I) x, double(H,I) w, double(H,H) u, double(H) h0) -> (
 }"""
 
 
+@pytest.mark.slow
 def test_gradients_of_a_loop() -> None:
     op = tc.torch.op(RNN)
     given = tensors(((3, 2), (2, 2), (2, 2), (2,)))

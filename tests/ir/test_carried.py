@@ -41,7 +41,7 @@ def source(body: str) -> str:
     return f"def f(float(N,D) x) -> ({returns}) {{ {body} }}"
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("n", "d"), [(1, 3), (3, 2), (4, 9), (39, 70)])
 @pytest.mark.parametrize("name", [*CARRIED, *LEFT])
 def test_the_results_are_the_same(name: str, n: int, d: int) -> None:

@@ -56,7 +56,7 @@ def test_which_dimensions_are_removed(name: str) -> None:
     assert ("p" in names) == (name in ONE)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("name", ONE)
 def test_the_results_are_the_same(name: str, backend: str) -> None:

@@ -90,7 +90,7 @@ def test_results(backend: str) -> None:
     np.testing.assert_array_equal(tc.compile(source, backend)(a, b, s), a / s[:, None] @ b)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
 @pytest.mark.parametrize("condition", ["k <= d", "k < d", "k >= d", "k <= d, n >= 1"])
 def test_running_means(condition: str, backend: str) -> None:

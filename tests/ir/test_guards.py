@@ -99,7 +99,7 @@ def test_a_strict_choice_reads_whatever_its_condition_is() -> None:
             tc.compile(source, backend)(a, x)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("op", ["+=!", "*=!", "min=!", "max=!"])
 @pytest.mark.parametrize(
     "dtype",

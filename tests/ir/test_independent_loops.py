@@ -115,7 +115,7 @@ def test_a_large_temporary_keeps_its_loop() -> None:
     assert (len(small), len(large)) == (1, 0)
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
 @pytest.mark.parametrize(("name", "backend"), list(product(ALL, ("cpu", "opencl"))))
 def test_the_results_are_the_same(name: str, backend: str) -> None:

@@ -119,7 +119,7 @@ LITTLE = (("l2", 1024),)  # so that small temporaries are large
 SLOW = (*LITTLE, ("bandwidth", 1.0))  # and cost more than what is computed again
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("t", ["float", "half", "double", "int", "uint8"])
 def test_results_are_not_inlined(t: str) -> None:
     source = f"""

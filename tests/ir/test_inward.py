@@ -54,7 +54,7 @@ def loops_around(loop: str, lines: list[str]) -> list[list[str]]:
     return found
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(("n", "d"), [(1, 5), (3, 9), (37, 50), (100, 1000)])
 @pytest.mark.parametrize("source", [SUM, BOTH, SHIFTED, TRIANGLE, STATE])
 def test_the_results_are_the_same(source: str, n: int, d: int) -> None:
@@ -97,7 +97,7 @@ SHORT = {  # an iteration's operations, and the rows that are computed at a time
 }
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("name", SHORT)
 def test_short_iterations_run_along_rows(name: str) -> None:
     """As lanes across rows, elements were gathered and scattered one by one."""
@@ -120,7 +120,7 @@ def test_tiles_are_as_many_instances_as_their_points() -> None:
     assert "parallel for n" in text
 
 
-@pytest.mark.share(15)
+@pytest.mark.share(30)
 @pytest.mark.parametrize("name", SHORT)
 @pytest.mark.parametrize("t", ["float", "double", "half"])
 @pytest.mark.parametrize(("n", "d"), [(1, 40), (7, 90), (40, 33), (135, 70), (1000, 50)])

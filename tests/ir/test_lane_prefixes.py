@@ -41,7 +41,7 @@ def test_loops_that_are_none(name: str) -> None:
     assert "PREFIX" not in loops_of(LEFT[name])
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("name", [*FOUND, *LEFT])
 def test_results(name: str, isa: str) -> None:
@@ -56,7 +56,7 @@ def test_results(name: str, isa: str) -> None:
             np.testing.assert_array_equal(kernel(x, u), interpreted(source, x, u)[0])
 
 
-@pytest.mark.share(90)
+@pytest.mark.share(180)
 @pytest.mark.parametrize("isa", isas())
 @pytest.mark.parametrize("t", ["float", "double", "half", "int", "int8", "uint16", "int64"])
 @pytest.mark.parametrize(

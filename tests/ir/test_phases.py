@@ -54,7 +54,7 @@ def program(statement: str, sizes: dict[str, int]) -> Program:
     return guards.restrict(specialize(built, sizes))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("k", [1, 4, 5])
 @pytest.mark.parametrize("name", SPLIT)
 def test_results_are_unchanged(name: str, k: int) -> None:
@@ -107,7 +107,7 @@ def test_a_sum_that_does_not_start_from_0_keeps_its_zeros() -> None:
     assert split_phases(before)[1] == ()
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("stride", [2, 3])
 def test_a_transposed_convolution(backend: str, stride: int) -> None:

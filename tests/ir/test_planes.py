@@ -69,7 +69,7 @@ def numbers(*shape: int) -> Any:
     return (rng.integers(-2, 3, shape) + 1j * rng.integers(-2, 3, shape)).astype(np.complex64)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("name", APART)
 def test_the_results_are_the_same(name: str, backend: str) -> None:

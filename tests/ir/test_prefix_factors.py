@@ -67,7 +67,7 @@ def test_short_prefixes_keep_their_factors() -> None:
 KEPT = {"k <= d": np.less_equal, "k < d": np.less, "k >= d": np.greater_equal, "k > d": np.greater}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize(
     ("type", "condition", "backend"),
     [

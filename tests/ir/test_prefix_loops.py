@@ -92,7 +92,7 @@ CASES = {
 }
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("condition", CASES)
 @pytest.mark.parametrize("type", ["float", "double", "int", "half"])
 def test_sums(condition: str, type: str) -> None:

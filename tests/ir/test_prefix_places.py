@@ -64,7 +64,7 @@ def places(x: np.ndarray, pick: str, suffix: bool) -> np.ndarray:
     return np.stack(parts, axis=-1)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("condition", ["k <= d", "k >= d"])
 @pytest.mark.parametrize("pick", ["argmax", "argmin"])
 @pytest.mark.parametrize("backend", ["reference", "cpu"])

@@ -62,7 +62,7 @@ def program(statement: str, sizes: dict[str, int] = SIZES) -> Program:
     return guards.restrict(specialize(built, sizes))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("sizes", [SIZES, {"N": 9, "D": 16}, {}], ids=["odd", "whole", "symbolic"])
 @pytest.mark.parametrize("name", CHUNKED)
 def test_results_are_unchanged(name: str, sizes: dict[str, int]) -> None:
@@ -110,7 +110,7 @@ def test_temporaries_of_constant_size() -> None:
 
 @pytest.mark.parametrize("backend", ["cpu", "opencl"])
 @pytest.mark.parametrize("t", ["float", "double", "int8", "float16"])
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 def test_long_prefixes(backend: str, t: str) -> None:
     source = f"""def f({t}(N,D) x) -> (y, z) {{
       y(n,d) +=! x(n,k) where k <= d, d in 0:D

@@ -57,7 +57,7 @@ def test_exact_simplification_keeps_the_value(e: Expr, i: int, j: int, n: int) -
     assert value(out, env) == value(e, env)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("t", [INT8, INT32, INT64, UINT8, UINT64, FLOAT32, FLOAT64], ids=str)
 @given(data=st.data())
 @settings(max_examples=examples(40, 2), deadline=None)

@@ -86,7 +86,7 @@ OTHERS = {
 }  # fmt: skip
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(("n", "m"), [(3, 3), (9, 50), (17, 64), (40, 7), (34, 129)])
 @pytest.mark.parametrize("name", [*SKEWED, *OTHERS])
 def test_the_results_are_the_same(name: str, n: int, m: int) -> None:
@@ -121,7 +121,7 @@ def test_few_columns_have_fewer_rows_at_a_time() -> None:
     assert " by " not in loops(WARPING, N=1, M=100)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("seed", range(12))
 def test_random_distances(seed: int) -> None:
     """Reads of elements before and after in the order of the loops, a few rows and columns away."""

@@ -30,7 +30,7 @@ def test_the_formatter_keeps_them() -> None:
     assert format_program(parse(SCALE)).startswith("def scale<T: floating, I: integral>(T(V,D) E, I(N) at")
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", ["reference", "cpu", "opencl", "interpret"])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "float16", "int32", "int64", "uint8"])
 def test_the_arrays_of_a_call_give_the_types(dtype: str, backend: str) -> None:

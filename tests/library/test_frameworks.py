@@ -17,6 +17,7 @@ CASES = table.CASES
 IDS = [f"{k}-{c.name}" for k, c in enumerate(CASES)]
 
 
+@pytest.mark.slow
 def test_a_first_use_under_torch_compile() -> None:
     torch._dynamo.reset()
     x, w = torch.randn(2, 3, 8, 9), torch.randn(4, 3, 3, 3, requires_grad=True)
@@ -32,7 +33,7 @@ def test_a_first_use_under_torch_compile() -> None:
     torch.testing.assert_close(found, wanted)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", ["linear", "max_pool2d", "attention", "cross_entropy", "segment_max"])
 def test_opcheck(name: str) -> None:
     c = next(c for c in CASES if c.name == name)
@@ -43,7 +44,7 @@ def test_opcheck(name: str) -> None:
     assert set(found.values()) == {"SUCCESS"}
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("c", CASES, ids=IDS)
 def test_shapes_are_as_declared(c: Any) -> None:
     op = library.operators()[c.name]

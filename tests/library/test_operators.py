@@ -42,14 +42,14 @@ def check(c: Any, dtype: Any, run: Callable[..., Any]) -> None:
         np.testing.assert_allclose(np.asarray(f, np.float64), w.double().numpy(), rtol=4 * eps, atol=4 * eps)
 
 
-@pytest.mark.share(36)
+@pytest.mark.share(72)
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("c", CASES, ids=IDS)
 def test_results(c: Any, dtype: str) -> None:
     check(c, getattr(torch, dtype), library.operators()[c.name])
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("backend", ["reference", pytest.param("opencl", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("c", CASES, ids=IDS)
 def test_results_of_other_backends(c: Any, backend: str) -> None:
@@ -63,7 +63,7 @@ def test_results_of_other_backends(c: Any, backend: str) -> None:
     check(c, torch.float32, run)
 
 
-@pytest.mark.share(54)
+@pytest.mark.share(108)
 @pytest.mark.parametrize("c", CASES, ids=IDS)
 def test_gradients(c: Any) -> None:
     """Against differences, and against PyTorch's own."""

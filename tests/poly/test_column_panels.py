@@ -118,7 +118,7 @@ def in_blocks(source: str, n: int, size: int) -> Program:
     return delay(before, size_of(size))[0]
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", WORKED_ON)
 @pytest.mark.parametrize(("n", "size"), [(13, 3), (16, 8)])
 def test_panels_compute_the_same(name: str, n: int, size: int) -> None:
@@ -162,7 +162,7 @@ def test_the_target_knows_what_a_panel_is() -> None:
     assert panel.low == panel.start
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("source", [LU, CROUT, CHOLESKY], ids=["LU", "Crout", "Cholesky"])
 @pytest.mark.parametrize("dtype", ["double", "float"])
 def test_on_the_cpu(source: str, dtype: str) -> None:

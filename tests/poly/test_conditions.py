@@ -89,7 +89,7 @@ def test_a_select_keeps_a_read_that_is_checked() -> None:
         kernel(np.ones(3, np.float32), np.array([0, 7, 1], np.int32))
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("mode", ["clamp", "wrap", "symmetric", "reflect", "zero"])
 @pytest.mark.parametrize("n", [2, 37])
 def test_resizing_with_each_boundary(mode: str, n: int) -> None:

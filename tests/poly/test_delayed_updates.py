@@ -122,7 +122,7 @@ def blocks_of(size: int) -> Any:
     return lambda program, update: size
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", WAITS)
 @pytest.mark.parametrize(("n", "size"), [(13, 2), (17, 5)])
 def test_delayed_updates_compute_the_same(name: str, n: int, size: int) -> None:
@@ -157,7 +157,7 @@ def test_the_target_decides_about_each_update() -> None:
     assert delay(before, blocks_of(13)) == (before, ())  # a block of most iterations
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", WAITS)
 def test_on_the_cpu(name: str) -> None:
     source, tensors = WAITS[name]

@@ -140,7 +140,7 @@ def test_faults_of_vector_copies_are_found(change: object, problem: str) -> None
             trace.verify(p, replace(n, body=body), {})
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("dtype", ["float", "double", "int32", "half", "int8"])
 @pytest.mark.parametrize("k", [1024, 1023])
 def test_only_supported_sizes_are_copied_asynchronously(dtype: str, k: int) -> None:

@@ -202,7 +202,7 @@ def test_random_loops() -> None:
     assert begun >= 5
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", EARLY)
 def test_on_the_cpu(name: str) -> None:
     source, tensors = EARLY[name]

@@ -163,7 +163,7 @@ def wanted() -> Array:
 TREES = ["a", "b", "c", *MAPS]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("name", TREES)
 def test_schedules_give_exact_results_on_pocl(name: str, backwards: bool) -> None:
@@ -176,7 +176,7 @@ def test_schedules_give_exact_results_on_pocl(name: str, backwards: bool) -> Non
         np.testing.assert_array_equal(found.outputs["C"], wanted())
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", TREES)
 def test_schedules_have_no_findings_on_the_shim(name: str) -> None:
     """In all orders of threads; a single thread has one order."""

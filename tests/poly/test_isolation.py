@@ -40,7 +40,7 @@ def runs_right(kernel: tc.Kernel, backend: str, given: dict[str, NumPy]) -> None
         np.testing.assert_array_equal(held, wanted)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     ("source", "sizes"),
     [
@@ -98,7 +98,7 @@ HALVES = TRIANGLE.replace("float", "half")
         (HALVES, False),
     ],
 )
-@pytest.mark.share(45)
+@pytest.mark.share(90)
 @pytest.mark.parametrize("fusion", ["max", "min"])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_separate_sums_need_no_guards(backend: str, source: str, guarded: bool, fusion: str) -> None:
@@ -132,7 +132,7 @@ PARTS = """def parts(float(M,K) A, float(N,K) B) -> (P) {
 STAIRS = PARTS.replace("8*c + k < K", "8*c + k <= m")
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     ("source", "tile", "guarded"),
     [
@@ -171,7 +171,7 @@ def on_the_border(update: For) -> bool:
 @pytest.mark.parametrize(
     "condition", ["k <= i", "i <= k", "k <= i, i < k + 14", "k <= i + j, i <= k + j", "j < k", "k != i"]
 )
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> None:
     """Only tiles on the border of a condition have guards."""
@@ -187,7 +187,7 @@ def test_whole_tiles_of_a_border_are_isolated(backend: str, condition: str) -> N
     assert {on_the_border(s) for s in updates} == {False, True}
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     "condition", ["i != j", "i != 2*j, j != 7", "j <= i, i != 5", "k != i", "k != j, i != k"]
 )
@@ -225,7 +225,7 @@ def test_isolated_tiles_of_dynamic_size_are_correct() -> None:
         np.testing.assert_array_equal(kernel(a, b), tc.interpret(source, a, b))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     ("condition", "rows", "ring"),
     [("k <= i", 8, True), ("i <= k, k < i + 14", 8, True), ("k / 4 != i", 8, True), ("k / 4 != i", 1, False)],

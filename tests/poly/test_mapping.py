@@ -133,7 +133,7 @@ def region_maps(draw: st.DrawFn, region: Region) -> RegionMap:
     return RegionMap(tuple(blocks), threads, tuple(nests))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
 @settings(_COMMON, max_examples=examples(12, 6))

@@ -33,7 +33,7 @@ USED_AGAIN = """def used(float(E,D) T, int(L) I, float(L,C) W) -> (O) {
 }"""
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     "options",
     [
@@ -110,7 +110,7 @@ PICKED = """def pick(float(E,D) T, int64(L) I, float(L,C) W) -> (O) {
 }"""
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.filterwarnings("ignore::tc.errors.DataDependentAccess")
 @pytest.mark.parametrize(
     ("source", "shapes", "tile", "extents"),
@@ -203,7 +203,7 @@ SOFTMAX = """def softmax(float(N,D) I) -> (O) {
 }"""
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     "options",
     [
@@ -226,7 +226,7 @@ def test_temporaries_of_a_kernel_are_in_shared_memory(source: str, options: dict
     np.testing.assert_allclose(kernel(*given), tc.interpret(source, *given), rtol=1e-5)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(
     ("source", "sizes"), [(ATTENTION, {"Q": 256, "D": 64, "K": 256}), (SOFTMAX, {"N": 512, "D": 2000})]
 )
@@ -288,7 +288,7 @@ def test_results_without_reuse_are_not_in_shared_memory() -> None:
         assert "stored when" not in tc.compile(source, "cuda").inspect("mapped", **sizes)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     "options", [{}, {"tile": (4,), "threads": (8, 2)}, {"tile": (2,), "blocks": (2,)}], ids=str
 )
@@ -303,7 +303,7 @@ def test_results_in_shared_memory_are_exact(source: str, options: dict[str, obje
         np.testing.assert_allclose(g, w, rtol=1e-5)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("budget", [1024, 4096, 49152])
 @pytest.mark.parametrize("source", [ATTENTION, SOFTMAX, CONV])
 def test_copies_stay_within_the_shared_memory_limit(source: str, budget: int) -> None:

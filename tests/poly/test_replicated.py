@@ -44,7 +44,7 @@ ROWS = """def rows(float(N,K) X, float(N) W, float(K) B) -> (M, V, Y) {
 }"""
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize(("n", "k"), [(3, 300), (40, 33), (9, 1)])
 @pytest.mark.parametrize(
     "options",
@@ -69,7 +69,7 @@ def test_threads_of_a_row_have_replicated_results(
         assert not any(isinstance(s, Sync) for s in statements(nest.body))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 @pytest.mark.parametrize("strategy", ["max", "min"])
 def test_a_result_is_stored_at_all_points(backend: str, strategy: str) -> None:

@@ -138,7 +138,7 @@ def check(p: Program, n: LoopNest, values: tuple[int, ...]) -> None:
             assert found is None, f"{sizes}: {found}\n{nest_text(n)}"
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("strategy", ["max", "min"])
 @pytest.mark.parametrize("name", CASES)
 @given(data=st.data())
@@ -166,7 +166,7 @@ def rows(tile: Tile, parallel: int = 1) -> LoopNest:
     return n
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("register", [1, 2, 3, 6, 8, 11])
 @pytest.mark.parametrize("tiles", [1, 3, CacheTile.SHARE, CacheTile.WHOLE])
 def test_remainders_of_rows_are_correct(register: int, tiles: int) -> None:

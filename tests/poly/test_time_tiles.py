@@ -143,7 +143,7 @@ def program(source: str, **sizes: int) -> Program:
     return kernel.program({n: v for n, v in sizes.items() if n in kernel.front.checked.sizes})
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.parametrize("name", TILED)
 @pytest.mark.parametrize("tile", [TimeTile(2, 3), TimeTile(7, 4), TimeTile(3, 1), TimeTile(20, 50)])
 def test_tiles_compute_the_same(name: str, tile: TimeTile) -> None:
@@ -221,7 +221,7 @@ def test_random_stencils(source: str, iterations: int, rows: int) -> None:
         assert equivalence.same_results(before, after)
 
 
-@pytest.mark.share(5)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("name", TILED)
 def test_on_the_cpu(name: str) -> None:
     source, _ = TILED[name]

@@ -345,7 +345,7 @@ def test_allocate(dtype: DType, like: Any) -> None:
     assert (view(out, "B").array.astype(np.float64) == 1).all()
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("shape", [(), (0, 3), (5,), (2, 3)])
 @pytest.mark.parametrize("dtype", sorted(JAX_TYPES, key=str), ids=str)
 def test_allocate_for_jax(dtype: DType, shape: tuple[int, ...]) -> None:
@@ -438,7 +438,7 @@ assert not loaded, loaded
 """
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize(
     "script", [WITHOUT_ML_DTYPES, LAZY], ids=["without ml_dtypes", "no framework is imported"]
 )

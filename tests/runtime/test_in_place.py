@@ -33,7 +33,7 @@ def made(source: str, backend: str, a: np.ndarray[Any, Any]) -> Any:
     return kernel.kernel_for(a) if hasattr(kernel, "kernel_for") else kernel
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("source", "possible"), PROGRAMS, ids=[s for s, _ in PROGRAMS])
 def test_results_are_those_of_a_copy(source: str, possible: bool, backend: str) -> None:

@@ -144,7 +144,7 @@ def test_digamma_of_negative_arguments() -> None:
             assert abs(found(x) - true) <= 2.0**-51 * (poles + abs(mp.digamma(1 - mp.mpf(x))))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", TRUTH)
 def test_accuracy(name: str) -> None:
     arity, truth, allowed = TRUTH[name]

@@ -119,7 +119,7 @@ def test_memory_is_used_again(result: Empty, size: int) -> None:
     assert _native._result_pool_bytes() == 0
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 def test_never_while_a_view_lives(result: Empty) -> None:
     first = result(5 * MIB)
     first[...] = 1

@@ -47,7 +47,7 @@ def run(body: str) -> str:
     return made.stdout.strip()
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("source", ["LOOP", "ROWS", "RNN"])
 def test_a_kernel_stops_and_the_next_call_is_right(source: str, backend: str) -> None:

@@ -65,7 +65,7 @@ def test_ranks(rank: int) -> None:
     np.testing.assert_array_equal(sac(along, a), a.sum(-1))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("rank", range(1, 9))
 def test_nothing_of_every_rank(rank: int) -> None:
     for shape in itertools.islice(itertools.product((0, 2), repeat=rank), 2**rank - 1):

@@ -36,7 +36,7 @@ def kernels(p: Pair, backend: str) -> tuple[Any, Any, list[Any]]:
     return tc.compile(p.tc, backend), made.kernel_for(*args) if hasattr(made, "kernel_for") else made, args
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("pair", SAME, ids=[p.name for p in SAME])
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 def test_loops(pair: Pair, backend: str) -> None:
@@ -45,7 +45,7 @@ def test_loops(pair: Pair, backend: str) -> None:
     assert canonical(mine) == canonical(one.inspect("loops", **pair.sizes))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 def test_same_results() -> None:
     rng = np.random.default_rng(1)
     for p in PAIRS:

@@ -56,7 +56,7 @@ PROGRAMS: list[tuple[str, str, Any]] = [
 ]
 
 
-@pytest.mark.share(24)
+@pytest.mark.share(48)
 @pytest.mark.parametrize("name", [n for n, _, _ in PROGRAMS])
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_ranks(name: str, backend: str) -> None:

@@ -14,7 +14,7 @@ from tests.sac.table import REFUSED, TABLE
 BACKENDS = [n for n in ("reference", "cpu", "opencl") if tc.backends()[n].ok]
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("place", "source", "args", "expected"), TABLE)
 def test_example(place: str, source: str, args: tuple[Any, ...], expected: Any, backend: str) -> None:
@@ -78,7 +78,7 @@ MORE = [
 ]
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize(("source", "args", "expected"), MORE)
 def test_more(source: str, args: tuple[Any, ...], expected: Any, backend: str) -> None:

@@ -34,7 +34,7 @@ def updates(kernel: tc.Kernel, **sizes: int) -> list[Compute]:
     return [s for s in statements(body) if isinstance(s, Compute) and s.atomic]
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("op", OPERATORS)
 @pytest.mark.parametrize("t", TYPES)
 def test_atomic_updates_of_every_type_and_operator_are_exact(t: str, op: str) -> None:
@@ -64,7 +64,7 @@ def test_atomic_updates_propagate_special_values(op: str, special: float) -> Non
     np.testing.assert_array_equal(kernel(a), tc.interpret(source, a))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("shape", [(1, 5000), (7, 900), (130, 257)])
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_blocks_share_rows_by_atomic_updates(backend: str, shape: tuple[int, int]) -> None:
@@ -107,7 +107,7 @@ def test_chunks_are_double_buffered(condition: str) -> None:
     assert "a tile ahead" in kernel.inspect("mapped", M=5, N=4, K=3001)
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("backend", ["opencl", "cuda"])
 def test_matrix_products_with_few_blocks_are_chunked(backend: str) -> None:
     """Long reductions are split among blocks even if there are thousands of results."""

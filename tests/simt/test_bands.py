@@ -42,7 +42,7 @@ def source(name: str, text: str = FLOAT) -> str:
 
 
 @pytest.mark.slow
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", CONDITIONS)
 def test_banded_products_keep_results_in_registers(name: str) -> None:
     """No mapping is rejected because of dynamic subscripts of register arrays."""
@@ -54,7 +54,7 @@ def test_banded_products_keep_results_in_registers(name: str) -> None:
     assert all(register_subscripts(nest.body, nest, frozenset()))
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(("name", "text", "options"), TRIED)
 def test_banded_products_are_exact(name: str, text: str, options: dict[str, Any]) -> None:

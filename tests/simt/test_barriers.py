@@ -112,7 +112,7 @@ CASES = {
 
 
 @pytest.mark.filterwarnings("ignore::tc.Warning")
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("name", CASES)
 def test_every_barrier_is_needed(name: str) -> None:
     case = CASES[name]
@@ -127,7 +127,7 @@ def test_every_barrier_is_needed(name: str) -> None:
         assert Kind.RACE in {f.kind for f in result.found}, module.text
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", CASES)
 def test_as_few_barriers_are_enough_in_opencl(name: str) -> None:

@@ -356,7 +356,7 @@ FAULTS = (
 )
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_correct_kernels_have_no_findings(name: str) -> None:
@@ -367,7 +367,7 @@ def test_correct_kernels_have_no_findings(name: str) -> None:
     assert wanted is None or same(result.values, wanted)
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("fault", FAULTS, ids=[f.name for f in FAULTS])
 def test_every_fault_is_found(fault: Fault) -> None:

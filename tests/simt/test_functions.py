@@ -23,7 +23,7 @@ DOUBLED = sorted(CUDA.doubled)
 SOURCE = "def f(float(N) A, float(N) B) -> (O) {{ O(i) = {0}({1}) }}"
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("name", DOUBLED)
 def test_doubled_functions_are_rounded_once_from_float64(name: str) -> None:
     arity = BUILTINS[name].arity
@@ -115,7 +115,7 @@ def test_trigonometric_functions_keep_zeros_and_subnormals(functions: tuple[str,
     assert np.isnan(out[-3:]).all()
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("t", [FLOAT16, BFLOAT16], ids=str)
 def test_functions_of_halves_are_those_of_float32(name: str, t: DType) -> None:
@@ -128,7 +128,7 @@ def test_functions_of_halves_are_those_of_float32(name: str, t: DType) -> None:
     np.testing.assert_array_equal(held["O"].view(np.uint16), wanted.view(np.uint16))
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", BOUNDS)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("n", [101, 1 << 20])
@@ -145,7 +145,7 @@ def test_helpers_are_emitted_once() -> None:
     assert [text.count(f" {name}(") for name in ("tc_reduced_f32", "tc_tan_f32")] == [1, 0]
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.parametrize("name", ["digamma", "trigamma"])
 @pytest.mark.parametrize("t", ["float", "double"])
 def test_functions_that_cuda_lacks(name: str, t: str) -> None:

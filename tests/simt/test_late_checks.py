@@ -121,7 +121,7 @@ def assert_same(case: Lookup, told: str, wanted: str) -> None:
     assert parts(told) == parts(wanted)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["sizes", "dynamic"])
 @pytest.mark.parametrize("name", LOOKUPS)
@@ -147,7 +147,7 @@ def test_cuda_on_the_shim(name: str, dynamic: bool) -> None:
         assert_same(case, error.message.replace(" (0 to -1)", ""), what + limits[limits.index(")") + 1 :])
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("dynamic", [False, True], ids=["sizes", "dynamic"])
 @pytest.mark.parametrize("name", [*LOOKUPS, "loops of the host"])
@@ -165,7 +165,7 @@ def test_opencl_on_pocl(name: str, dynamic: bool) -> None:
         assert_same(case, caught.value.message, message(case, given))
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", LOOKUPS)
 def test_loads_of_rows_do_not_wait_for_each_other(name: str) -> None:

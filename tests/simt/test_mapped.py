@@ -23,7 +23,7 @@ def names() -> frozenset[str]:
     return frozenset(n for n, _ in SAMPLE[::5])
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(
     ("name", "dtype"),
@@ -60,7 +60,7 @@ NAMES = ["GEMM", "SOFTMAX", "MLP3", "CONV", "TRIANGLE"]
 TRIED = [pytest.param(n, o, id=f"{n}-{o}") for n in NAMES for o in OPTIONS]
 
 
-@pytest.mark.share(24)
+@pytest.mark.share(48)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize(("name", "options"), TRIED)
 def test_options_give_kernels_without_findings(name: str, options: dict[str, Any]) -> None:

@@ -80,7 +80,7 @@ __global__ void k(int *out) {
     assert (f.kind, f.line) == (Kind.SHUFFLE, 3) and "lane 9" in f.note
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("width", [32, 16, 4])
 @pytest.mark.parametrize("dtype", ["int32", "uint32", "int64", "float32", "float64"])
 def test_shuffles_move_values_of_every_type(width: int, dtype: str) -> None:

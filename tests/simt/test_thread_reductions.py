@@ -73,7 +73,7 @@ def combined(
     return made.text, problems
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(("threads", "over"), SHAPES)
 def test_reductions_over_every_shape_of_block_are_exact(
     threads: tuple[tuple[str, int], ...], over: str
@@ -93,7 +93,7 @@ def test_reductions_over_every_shape_of_block_are_exact(
         assert text.count("__syncthreads") == (each * len(OPS) if over_warps else 0)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize(
     ("threads", "over", "elements"),
     [
@@ -114,7 +114,7 @@ def test_threads_share_partial_results_of_many_warps(
         assert text.count("for (int sum") == len(OPS)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("t", [BOOL, INT8, UINT16, INT64, FLOAT16, BFLOAT16, FLOAT32], ids=str)
 def test_reductions_across_threads_have_every_type(t: DType) -> None:
     for threads, over in ((SHAPES[1]), (SHAPES[5])):
@@ -169,7 +169,7 @@ ORDERS: dict[str, tuple[list[Stmt], int]] = {
 }
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", ORDERS)
 def test_consecutive_reductions_wait_for_reads_of_scratch(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The shim finds a race if one does not wait, or if alternating ones use the same area."""

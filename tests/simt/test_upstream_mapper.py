@@ -48,7 +48,7 @@ registry.load("cuda")
 nvrtc = importlib.import_module("tc_backends.cuda.nvrtc")
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", CASES)
 def test_mapper_cases_have_no_findings_on_the_shim(name: str) -> None:
@@ -69,7 +69,7 @@ def test_mapper_cases_have_no_findings_on_the_shim(name: str) -> None:
 NAMES = [pytest.param(n, marks=() if i % 4 == 0 else pytest.mark.slow) for i, n in enumerate(CASES)]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", NAMES)
 def test_mapper_cases_are_exact_on_pocl(name: str) -> None:
@@ -93,7 +93,7 @@ LARGE = {
 }
 
 
-@pytest.mark.share(12)
+@pytest.mark.share(24)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("name", LARGE)
 def test_mapper_cases_are_exact_on_pocl_at_full_size(name: str) -> None:
@@ -105,7 +105,7 @@ def test_mapper_cases_are_exact_on_pocl_at_full_size(name: str) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
 
 
-@pytest.mark.share(45)
+@pytest.mark.share(90)
 @pytest.mark.filterwarnings("ignore::tc.Warning")
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
@@ -116,7 +116,7 @@ def test_nvrtc_compiles_mapper_cases(name: str, arch: str) -> None:
     assert len(kernels) == len(one.compiled.module.kernels)
 
 
-@pytest.mark.share(9)
+@pytest.mark.share(18)
 @pytest.mark.parametrize("name", FIXED)
 def test_options_give_the_expected_loops(name: str) -> None:
     program, holds = FIXED[name]
@@ -128,7 +128,7 @@ def test_options_give_the_expected_loops(name: str) -> None:
     assert all(register_subscripts(call.nest.body, call.nest, frozenset())), call.module.text
 
 
-@pytest.mark.share(30)
+@pytest.mark.share(60)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", [*FIXED, *SHAPES], ids=str)
 def test_nvrtc_compiles_fixed_mappings(name: str | tuple[int, int], arch: str) -> None:
@@ -140,7 +140,7 @@ def test_nvrtc_compiles_fixed_mappings(name: str | tuple[int, int], arch: str) -
         assert (found.stack, found.spill_stores, found.spill_loads) == (0, 0, 0)
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(("x", "y"), SHAPES)
 def test_threads_of_a_row_exchange_partial_results(x: int, y: int) -> None:
     """The original's stress test: a thread for each element; threads of a row exchange partial results."""

@@ -279,7 +279,7 @@ def check(case: Case, given: dict[str, Any], found: list[Any]) -> None:
 QUIET = pytest.mark.filterwarnings("ignore::tc.Warning")  # some ask for more registers than there are
 
 
-@pytest.mark.share(36)
+@pytest.mark.share(72)
 @QUIET
 @pytest.mark.parametrize("name", CASES)
 def test_option_sets_have_no_findings_on_the_shim(name: str) -> None:
@@ -292,7 +292,7 @@ def test_option_sets_have_no_findings_on_the_shim(name: str) -> None:
     check(case, given, list(result.values.values()))
 
 
-@pytest.mark.share(18)
+@pytest.mark.share(36)
 @QUIET
 @pytest.mark.parametrize("name", CASES)
 def test_option_sets_are_exact_on_pocl(name: str) -> None:
@@ -302,7 +302,7 @@ def test_option_sets_are_exact_on_pocl(name: str) -> None:
     check(case, given, results(kernel(**given)))
 
 
-@pytest.mark.share(36)
+@pytest.mark.share(72)
 @QUIET
 @pytest.mark.parametrize("name", CASES)
 def test_option_sets_are_exact_on_pocl_at_full_size(name: str) -> None:
@@ -317,7 +317,7 @@ def test_option_sets_are_exact_on_pocl_at_full_size(name: str) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5)
 
 
-@pytest.mark.share(108)
+@pytest.mark.share(216)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 @pytest.mark.parametrize("name", CASES)
 def test_nvrtc_compiles_option_sets(name: str, arch: str) -> None:

@@ -66,7 +66,7 @@ def test_every_kind_of_failure_is_recorded_as_such_and_the_right_one_wins(
     assert not fresh.failed
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(12)
 @pytest.mark.parametrize("strategy", ["combined", "random"])
 def test_half_of_them_fail_and_the_budget_is_kept(faulty: Any, strategy: str) -> None:
     faults = {64: "hang", 1: "crash", 16: "wrong", 2: "leak"}

@@ -46,7 +46,7 @@ def test_a_search_on_the_cpu(tmp_path: Path) -> None:
     assert rows[0].sizes == tuned.sizes and rows[0].dtypes == {"A": "float32", "B": "float32"}
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize(
     "body",
     ["s +=! A(m,k) * A(m,k)", "s = 0.0 for i in 0:M { s = s + A(i,0) }", "s(m) +=! A(m,k) v max=! A(m,k)"],
@@ -59,6 +59,7 @@ def test_results_without_dimensions(body: str) -> None:
     assert tuned.trials[0].status == "ok"
 
 
+@pytest.mark.slow
 def test_options_that_all_candidates_have() -> None:
     options = Options(isa="sse4.2", pack=False)
     tuned = tc.tune(
@@ -92,6 +93,7 @@ def test_sizes_instead_of_arrays(faulty: Any) -> None:
     )
 
 
+@pytest.mark.slow
 def test_dynamic_sizes_are_tuned_too() -> None:
     tuned = tc.tune(
         "def f(float(B,N) x) -> (y) { y(b) +=! x(b,n) }",

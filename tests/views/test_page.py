@@ -71,7 +71,7 @@ def marked(page: Page, kind: str = ".m") -> dict[str, list[str]]:
     return json.loads(found)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("case", CASES)
 def test_a_statement_is_marked_in_all_panels(case: str, page: Page, tmp_path: Path) -> None:
     kernel, sizes = kernel_of(case)

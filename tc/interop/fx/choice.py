@@ -21,8 +21,9 @@ Run = Callable[..., Sequence[Any]]
 # Of a product: its def, the nodes it takes, and functions of tensors for these, by a kernel and by PyTorch.
 Make = Callable[[Node], tuple[str, Sequence[Node], Run, Run]]
 PRODUCTS = ("measured", "tc", "pytorch")
-_ROUNDS = 5
-_TURN = 1e-3  # seconds of calls in a turn
+_ROUNDS, _LEAST = 5, 2  # turns of either
+_ENOUGH = 0.3  # seconds, from which on these are the least
+_TURN, _CALLS = 1e-3, 3  # seconds and calls of a turn, at least
 _FOUND: dict[Any, Timed] = {}
 _LOCK = threading.Lock()
 
@@ -46,7 +47,12 @@ class Timed:
 
 
 def with_products(gm: Any, how: str, make: Make) -> Any:
-    """The graph with marks on the products that become statements; gradients of convolutions are split."""
+    """The graph with marks on the products that become statements; gradients of convolutions are split.
+
+    Where PyTorch is asked for deterministic algorithms, no clock decides.
+    """
+    if how == "measured" and torch.are_deterministic_algorithms_enabled():
+        how = "pytorch"
     if how == "pytorch":
         return gm
     decide = partial(_decide, make=make if how == "measured" else None)
@@ -120,19 +126,22 @@ def _timed(given: Sequence[Any], ours: Run, theirs: Run) -> Timed:
             return Timed(0.0, 0.0, f"{type(e).__name__}: {e}")
         if not torch.allclose(found, wanted, rtol=1e-3, atol=1e-3 * float(wanted.abs().max())):
             return Timed(0.0, 0.0, "other results than PyTorch's")
-        turns = [(_turn(ours, some), _turn(theirs, some)) for _ in range(_ROUNDS)]
+        end = time.perf_counter() + _ENOUGH
+        turns = [(_turn(ours, some), _turn(theirs, some))]
+        while len(turns) < _LEAST or (len(turns) < _ROUNDS and time.perf_counter() < end):
+            turns.append((_turn(ours, some), _turn(theirs, some)))
         return Timed(min(a for a, _ in turns), min(b for _, b in turns))
 
 
 def _turn(run: Run, some: Sequence[Any]) -> float:
-    """The seconds of the fastest call of a turn."""
-    best, end = float("inf"), time.perf_counter() + _TURN
+    """The seconds of the fastest call; in the first ones of a turn threads of the other may still spin."""
+    best, calls, end = float("inf"), 0, time.perf_counter() + _TURN
     while True:
         start = time.perf_counter()
         run(*some)
         now = time.perf_counter()
-        best = min(best, now - start)
-        if now >= end:
+        best, calls = min(best, now - start), calls + 1
+        if now >= end and calls >= _CALLS:
             return best
 
 

@@ -17,7 +17,7 @@ def test_random_programs(backend: str) -> None:
     start, count = {"interpret": (0, 40), "reference": (100, 20), "cpu": (200, 60), "opencl": (300, 10)}[
         backend
     ]
-    found = [whole_numbers.problem(seed, backend) for seed in range(start, start + examples(count, of=20))]
+    found = [whole_numbers.problem(seed, backend) for seed in range(start, start + examples(count, of=30))]
     assert not any(found), next(filter(None, found))
 
 

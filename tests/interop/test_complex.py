@@ -34,6 +34,7 @@ def tensors() -> list[Any]:
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+@pytest.mark.slow
 def test_gradients_and_tangents_in_pytorch() -> None:
     op = tc.torch.op(SIGNAL, backend="reference")
     assert torch.autograd.gradcheck(op, tensors(), check_forward_ad=True)

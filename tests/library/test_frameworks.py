@@ -73,6 +73,7 @@ def test_half_precision() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*JAX calls kernels back:tc.PerformanceNotice")
+@pytest.mark.slow
 def test_jax() -> None:
     jax: Any = pytest.importorskip("jax")
     jnp = jax.numpy

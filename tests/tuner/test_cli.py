@@ -30,6 +30,7 @@ def tuned(files: Any, *more: str) -> Any:
     return files("tune", "add.tc", *FAULTY, "--size", "N=64", "--start", "start.json", *more)
 
 
+@pytest.mark.slow
 def test_candidates_and_the_winner_are_printed(files: Any, tmp_path: Path) -> None:
     r = tuned(files)
     assert r.code == 0, r.err

@@ -28,10 +28,10 @@ unit: setup ## the tests of language, ranges, IR and polyhedra that generate no 
 	$(PYTEST) -n 2 --no-code $(addprefix tests/,$(UNIT)) $(ARGS)
 
 test: setup ## the fast tests, and a share of what is many alike
-	$(PYTEST) -n 2 --dist worksteal $(ARGS)
+	$(PYTEST) -n 2 $(ARGS)
 
 test-all: setup ## every test, the slow ones too
-	TC_TESTS=all $(PYTEST) -n 2 --dist worksteal -m "slow or not slow" $(ARGS)
+	TC_TESTS=all $(PYTEST) -n 2 -m "slow or not slow" $(ARGS)
 
 lint: setup ## style, import layers, types
 	$(BIN)/ruff check .

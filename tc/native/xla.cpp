@@ -1,10 +1,7 @@
 #include "xla.h"
 
 #include <memory>
-#include <mutex>
 #include <new>
-#include <shared_mutex>
-#include <unordered_map>
 
 #include "arena.h"
 #include "xla_calls.h"
@@ -23,21 +20,10 @@ struct Kept {
   std::vector<Scalar> scalars;
 };
 
-// Both live for ever: XLA may call while the process ends.
-std::shared_mutex &guard() {
-  static auto *mutex = new std::shared_mutex;
-  return *mutex;
-}
-
-std::unordered_map<std::string, std::unique_ptr<const Kept>> &table() {
-  static auto *kept = new std::unordered_map<std::string, std::unique_ptr<const Kept>>;
+// It lives for ever: XLA may call while the process ends.
+Table<Kept> &table() {
+  static auto *kept = new Table<Kept>;
   return *kept;
-}
-
-const Kept *find(const ByteSpan &key) {
-  std::shared_lock<std::shared_mutex> lock(guard());
-  auto found = table().find(std::string(key.ptr, key.len));
-  return found == table().end() ? nullptr : found->second.get();
 }
 
 // What Python makes of the record of a failed check.
@@ -85,7 +71,7 @@ Error *run(const CallFrame *frame, const Kept &kept) {
 Error *handle(const CallFrame *frame) {
   if (asked_for_version(frame) || frame->stage != kStageExecute) return nullptr;
   const ByteSpan *key = text(frame->attrs, "kernel");
-  const Kept *kept = key ? find(*key) : nullptr;
+  const Kept *kept = key ? table().find(*key) : nullptr;
   return kept ? run(frame, *kept) : not_here(frame);
 }
 
@@ -129,8 +115,9 @@ bool keep(const std::string &key, PyObject *entry, const std::vector<std::string
   if (!read_scalars(*made->data, scalars, &made->scalars)) return false;
   made->entry = Py_NewRef(entry);
   made->failed = Py_NewRef(failed);
-  std::unique_lock<std::shared_mutex> lock(guard());
-  if (!table().count(key)) table().emplace(key, std::move(made));
+  if (table().add(key, std::move(made))) return true;
+  Py_DECREF(entry);
+  Py_DECREF(failed);
   return true;
 }
 

@@ -4,7 +4,12 @@
 #include <Python.h>
 
 #include <cstring>
+#include <memory>
+#include <mutex>
+#include <shared_mutex>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "entry.h"
@@ -14,6 +19,27 @@ namespace tc::xla {
 
 struct Scalar {
   alignas(16) char bytes[16];
+};
+
+// Kernels by the keys that calls say.
+template <class Kept>
+class Table {
+ public:
+  const Kept *find(const ByteSpan &key) {
+    std::shared_lock<std::shared_mutex> lock(guard_);
+    auto found = kept_.find(std::string(key.ptr, key.len));
+    return found == kept_.end() ? nullptr : found->second.get();
+  }
+
+  // False, and the table as it was, where the key is there.
+  bool add(const std::string &key, std::unique_ptr<const Kept> made) {
+    std::unique_lock<std::shared_mutex> lock(guard_);
+    return kept_.try_emplace(key, std::move(made)).second;
+  }
+
+ private:
+  std::shared_mutex guard_;
+  std::unordered_map<std::string, std::unique_ptr<const Kept>> kept_;
 };
 
 inline Error *error(const CallFrame *frame, int code, const std::string &message) {

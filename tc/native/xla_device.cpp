@@ -4,7 +4,6 @@
 #include <mutex>
 #include <new>
 #include <shared_mutex>
-#include <unordered_map>
 
 #include "device.h"
 #include "xla_calls.h"
@@ -31,21 +30,10 @@ struct Kept {
   mutable std::vector<std::unique_ptr<const Bound>> bound;
 };
 
-// Both live for ever: XLA may call while the process ends.
-std::shared_mutex &guard() {
-  static auto *mutex = new std::shared_mutex;
-  return *mutex;
-}
-
-std::unordered_map<std::string, std::unique_ptr<const Kept>> &table() {
-  static auto *kept = new std::unordered_map<std::string, std::unique_ptr<const Kept>>;
+// It lives for ever: XLA may call while the process ends.
+Table<Kept> &table() {
+  static auto *kept = new Table<Kept>;
   return *kept;
-}
-
-const Kept *find(const ByteSpan &key) {
-  std::shared_lock<std::shared_mutex> lock(guard());
-  auto found = table().find(std::string(key.ptr, key.len));
-  return found == table().end() ? nullptr : found->second.get();
 }
 
 const Bound *find(const Kept &kept, int32_t device, void *stream) {
@@ -183,7 +171,7 @@ Error *call(const CallFrame *frame, const Kept &kept) {
 Error *handle(const CallFrame *frame) {
   if (asked_for_version(frame) || frame->stage != kStageExecute) return nullptr;
   const ByteSpan *key = text(frame->attrs, "kernel");
-  const Kept *kept = key ? find(*key) : nullptr;
+  const Kept *kept = key ? table().find(*key) : nullptr;
   if (!kept) return not_here(frame);
   try {
     return call(frame, *kept);
@@ -207,8 +195,7 @@ bool keep_on_device(const std::string &key, PyObject *kernel, const std::vector<
   made->kernel = Py_NewRef(kernel);
   made->name = name;
   made->scalars = scalars;
-  std::unique_lock<std::shared_mutex> lock(guard());
-  if (!table().try_emplace(key, std::move(made)).second) Py_DECREF(kernel);
+  if (!table().add(key, std::move(made))) Py_DECREF(kernel);
   return true;
 }
 

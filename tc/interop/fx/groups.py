@@ -93,7 +93,7 @@ class Grouping:
                 through & bit_b and self.before[a.number] >> n & 1
             ):
                 return
-        a.members = sorted([*a.members, *b.members], key=_position)
+        a.members = sorted([*a.members, *b.members])  # in the order of the graph
         for m in b.members:
             self.of[m] = a
         both = (self.before[a.number] | self.before[b.number]) & ~(bit_a | bit_b)
@@ -111,10 +111,6 @@ def _spreads(node: Node, product: Node) -> bool:
     return prod(n for n in large if isinstance(n, int)) > prod(n for n in small if isinstance(n, int))
 
 
-def _position(node: Node) -> int:
-    return node.meta["tc_position"]
-
-
 def _device(node: Node) -> Any:
     x: Any = value(node)
     return x.device if hasattr(x, "device") else x[0].device
@@ -128,9 +124,6 @@ class Groups:
 
 def groups_of(nodes: Iterable[Node]) -> Groups:
     """The pieces of a graph, and why the other operators are in none."""
-    nodes = list(nodes)
-    for k, n in enumerate(nodes):
-        n.meta["tc_position"] = k
     found = Grouping(nodes)
     pieces: list[list[Node]] = []
     reasons = dict(found.reasons)

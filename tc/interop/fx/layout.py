@@ -12,7 +12,7 @@ from importlib import import_module
 from operator import getitem
 from typing import Any
 
-from tc.interop.fx.operators import is_constant, is_reduction, obstacle
+from tc.interop.fx.operators import is_constant, is_reduction, is_size, obstacle
 from tc.interop.fx.views import Node, aten, is_tensor, is_view, key, keys, packet, stored_order, value
 
 torch: Any = import_module("torch")
@@ -102,7 +102,7 @@ class _Rewriting:
                     self._new[n] = new
                     new = self._as_traced(n)
             return new
-        if not isinstance(n.target, torch._ops.OpOverload) and not _is_number(n) and n.target is not getitem:
+        if not isinstance(n.target, torch._ops.OpOverload) and not is_size(n) and n.target is not getitem:
             raise Unsuitable
         if self._convert and _is_converted(n):
             count = _CONVERTED[packet(n)]
@@ -120,7 +120,7 @@ class _Rewriting:
         new = self._graph.create_node("call_function", target, args, kwargs, name=like.name if like else None)
         new.meta = dict(like.meta) if like else {}
         values = torch.fx.node.map_arg((tuple(args), dict(kwargs)), value)
-        if like is None or not _is_number(like):
+        if like is None or not is_size(like):
             with self._mode:
                 new.meta["val"] = target(*values[0], **values[1])
         return new
@@ -156,10 +156,11 @@ class _Rewriting:
             raise Unsuitable
 
         def restored() -> Node:
+            how = {"memory_format": torch.contiguous_format}
+            if list(order) == sorted(order):
+                return self._call(None, aten.clone.default, (new,), how)
             turned = self._call(None, aten.permute.default, (new, list(order)), {})
-            dense = self._call(
-                None, aten.clone.default, (turned,), {"memory_format": torch.contiguous_format}
-            )
+            dense = self._call(None, aten.clone.default, (turned,), how)
             back = [order.index(d) for d in range(len(order))]
             return self._call(None, aten.permute.default, (dense, back), {})
 
@@ -173,13 +174,9 @@ class _Rewriting:
 
 
 def _takes_any_layout(node: Node) -> bool:
-    if packet(node) in _ANY_LAYOUT or node.target in _RESHAPES or _is_number(node):
+    if packet(node) in _ANY_LAYOUT or node.target in _RESHAPES or is_size(node):
         return True
     return is_view(node) or is_constant(node) or obstacle(node) is None
-
-
-def _is_number(node: Node) -> bool:
-    return isinstance(value(node), (int, float, bool, torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
 def _has_innermost(x: Any) -> bool:

@@ -100,7 +100,7 @@ def sizes_read(node: Node) -> list[Node]:
             if a in seen:
                 continue
             seen.add(a)
-            if _is_size(a):
+            if is_size(a):
                 found[a] = None
             elif not is_tensor(a) or is_view(a) or is_constant(a):
                 stack.append(a)
@@ -121,7 +121,7 @@ def obstacle(node: Node) -> str | None:
     several = op is aten.var_mean
     results = value(node) if several else (value(node),)
     if not all(isinstance(x, torch.Tensor) for x in results):
-        return "results that are no tensors" if not _is_size(node) else "a size"
+        return "results that are no tensors" if not is_size(node) else "a size"
     tensors = [*results, *(value(a) for a in node.all_input_nodes if is_tensor(a))]
     for x in tensors:
         if x.dtype not in DTYPES:
@@ -153,7 +153,7 @@ def obstacle(node: Node) -> str | None:
     return None
 
 
-def _is_size(node: Node) -> bool:
+def is_size(node: Node) -> bool:
     return isinstance(value(node), (torch.SymInt, torch.SymFloat, torch.SymBool, int, float, bool))
 
 

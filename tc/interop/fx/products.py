@@ -1,6 +1,6 @@
 """Matrix products, convolutions over two dimensions and the gradients of these, as sums of products.
 
-A product of fixed sizes on a CPU can be a statement of a def.  Whether it becomes one, `measured` decides.
+A product of fixed sizes on a CPU can be a statement of a def.  Whether it becomes one, `choice.py` decides.
 """
 
 from __future__ import annotations

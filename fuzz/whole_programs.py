@@ -49,6 +49,8 @@ class _Maker(Expressions):
     def __init__(self, rng: random.Random, seed: int) -> None:
         n, few = rng.choice(_EXTENTS), rng.choice(_EXTENTS[:9])
         sizes = {"N": n, "M": few, "K": rng.choice(_EXTENTS[:11]), "T": rng.randint(1, 5)}
+        if seed % 8 == 5:
+            sizes["T"] = 0  # loops without iterations
         super().__init__(rng, sizes)
         self.numbers = np.random.default_rng(seed)
         self.type = rng.choice(tuple(_DTYPES))
@@ -130,7 +132,9 @@ class _Maker(Expressions):
         now, then = ("t+1", "t") if self.down else ("t", "t+1")
         self.pad += "  "
         bounded = {t.name for t in states}
-        self.visible = [replace(t, bound=SMALL) if t.name in bounded else t for t in self.visible]
+        self.visible = [
+            replace(t, bound=max(t.bound, SMALL)) if t.name in bounded else t for t in self.visible
+        ]
         self.visible += [Tensor("x", ("N",), SMALL, at="t"), *(replace(r, at=now) for r in rows)]
         body: list[Run] = []
         left: list[Tensor] = [*states, *rows]
@@ -154,7 +158,7 @@ class _Maker(Expressions):
         self.pad = self.pad[:-2]
         self.lines.append(f"{self.pad}}}")
         # After the loop, states are as the last iteration left them.
-        self.visible = [replace(t, bound=SMALL) if t.name in bounded else t for t in outside]
+        self.visible = [replace(t, bound=max(t.bound, SMALL)) if t.name in bounded else t for t in outside]
         self.visible += [Tensor(r.name, ("(T+1)", "N"), SMALL) for r in rows]
         self.indices = indices
         counts = range(self.sizes["T"])

@@ -20,6 +20,7 @@ from tc.autodiff.remainders import quotients
 from tc.autodiff.tape import Definition, Tape, Version
 from tc.dtypes import INT32
 from tc.ir.expr import (
+    EQ,
     GE,
     ONE,
     TRUE,
@@ -27,7 +28,10 @@ from tc.ir.expr import (
     Call,
     Cast,
     Expr,
+    FloorDiv,
+    FloorMod,
     IfThenElse,
+    IntImm,
     Min,
     Variable,
     rebuild,
@@ -124,6 +128,7 @@ class Contributions:
         local = self.taken.local(x.name for x in kinds)
         known = {loop.name for loop in loops}
         placed: list[Expr] = []
+        fixed: tuple[Expr, ...] = ()
         made: list[Definition] = []
 
         def exist(es: Sequence[Expr]) -> bool:
@@ -142,10 +147,14 @@ class Contributions:
                 stands |= own
                 if not own and not variables(a) & known:
                     # A subscript without a variable would give its tensor the range of all that write it.
-                    one = IterVar(local("u"), Range(a, ONE), "pure")
-                    pure, a = (*pure, one), Variable(one.name)
+                    u = Variable(local("u"))
+                    one = Range(a, ONE) if _is_affine(a) else r  # that it is in the box, conditions may say
+                    pure = (*pure, IterVar(u.name, one, "pure"))
+                    fixed += () if one != r else (EQ(u, a),)
+                    a = u
             placed.append(a)
-        domain = self._within(placed, Domain((*pure, *rest), domain.conditions), box, loops)
+        domain = Domain((*pure, *rest), (*fixed, *domain.conditions))
+        domain = self._within(placed, domain, box, loops)
         return Term(tuple(placed), value, domain, True, tuple(made))
 
     def _within(self, args: Sequence[Expr], domain: Domain, box: Box, loops: Sequence[Loop]) -> Domain:
@@ -237,6 +246,11 @@ def masked(t: Term) -> Expr:
         return t.value
     total = conjunction(conditions)
     return IfThenElse(total, t.value, number(0, t.value))
+
+
+def _is_affine(e: Expr) -> bool:
+    """Whether what is written at a subscript of sizes is seen to be in bounds where conditions say so."""
+    return not any(isinstance(x, FloorDiv | FloorMod) and not isinstance(x.b, IntImm) for x in walk(e))
 
 
 def _reads_data(e: Expr) -> bool:

@@ -40,7 +40,7 @@ def run(
     machine = _Machine(typed, ranges, sizes, arrays, scalars, outputs or {})
     with np.errstate(all="ignore"):
         machine.block(range(len(typed.checked.statements)), 0)
-    return {out.name: machine.values[out.tensor.storage] for out in typed.checked.returns}
+    return {out.name: machine.result(out.tensor.storage) for out in typed.checked.returns}
 
 
 def run_points(
@@ -109,6 +109,11 @@ class _Machine(Expressions):
         self.reading = self._read_array
         self.snapshot: tuple[r.Tensor, Array] | None = None
         self.undefined: set[r.Tensor] = set()  # read before anything has defined an element
+
+    def result(self, storage: r.Tensor) -> Array:
+        """A tensor after the last statement; one that loops without iterations define has no elements."""
+        found = self.values.get(storage)
+        return self._filled(storage, poison(self.typed.dtype(storage))) if found is None else found
 
     # ---- whole tensors
 

@@ -312,7 +312,7 @@ def _division(e: FloorDiv | FloorMod, exact: bool) -> Expr:
         return _literal((floor_div if quotient else floor_mod)(a, b), e.dtype, exact)
     if b == 1:
         return e.a if quotient else (imm(0, e.dtype) if is_pure(e.a) else e)
-    if b == 0 and is_pure(e.a):
+    if (a == 0 and is_pure(e.b)) or (b == 0 and is_pure(e.a)):
         return imm(0, e.dtype)
     if exact and isinstance(b, int) and e.dtype == INDEX:
         terms, offset = linear_terms(e.a)

@@ -172,7 +172,8 @@ def _undefined_in_loops(scop: Scop, b: Buffer, times: Mapping[str, isl.Map]) -> 
         if s.stage.op is None and s.write.must:
             defined = defined.union(s.write.map.range())
     for s, a, lacking in reads_of_nothing(scop, b.name, times):
-        found_example = pair(scop.parameters, lacking)
+        # What is read beyond the tensor is out of bounds, which is checked elsewhere.
+        found_example = pair(scop.parameters, lacking.intersect_range(box))
         if found_example is not None:
             reader, element = found_example
             where = assignments(dict(zip(s.stage.domain.names, reader.point, strict=True)))
@@ -236,7 +237,7 @@ def _undefined_buffer(scop: Scop, b: Buffer) -> None:
         for a in s.accesses:
             if a.buffer != b.name or a.kind == "write":
                 continue
-            lacking = a.map.range().subtract(defined)
+            lacking = a.map.range().intersect(box).subtract(defined)
             found = example(scop.parameters, lacking)
             if found is not None:
                 raise SemanticError(

@@ -61,3 +61,26 @@ def test_second_derivatives_where_the_interior_has_no_points(mode: str, size: in
     step = 1e-5
     for k, e in enumerate(np.eye(size) * step):
         assert found[k] == pytest.approx((along(w + e) - along(w - e)) / (2 * step), rel=1e-6)
+
+
+@pytest.mark.share(30)
+@pytest.mark.parametrize("mode", ["reflect", "symmetric", "wrap"])
+@pytest.mark.parametrize(
+    "subscript", ["0", "3", "-2", "N + 1", "5 - N", "max(j - 2, 0)", "max(j - 2, 2)", "t + 2", "t/2 - 3"]
+)
+def test_borders_of_subscripts_without_variables(mode: str, subscript: str) -> None:
+    """Which of its pieces a subscript of sizes is in, no range says."""
+    source = f"""def f(double(K,N) A, double(T) v) -> (s) {{
+      s(i) = 0.0 where i in 0:N
+      for t in 0:T {{ s(i) += A[{mode}, none]({subscript}, i) * v(t) where i in 0:N, j in 0:4 }}
+    }}"""
+    rng = np.random.default_rng(4)
+    gradient = tc.compile(tc.grad(source, wrt=("A",)), backend="reference")
+    kernel = tc.compile(source, backend="reference")
+    for k, n in ((2, 3), (4, 2), (1, 1), (3, 1)):
+        a, v, d_s = rng.uniform(-1, 1, (k, n)), rng.uniform(-1, 1, 3), rng.uniform(-1, 1, n)
+        found = gradient(a, v, d_s)
+        for at in np.ndindex(a.shape):
+            step = np.zeros_like(a)
+            step[at] = 1.0  # the results are linear
+            assert found[at] == pytest.approx((kernel(a + step, v) - kernel(a, v)) @ d_s, abs=1e-10)

@@ -387,6 +387,36 @@ def test_a_loop_that_never_runs(backend: str) -> None:
     np.testing.assert_array_equal(run(backend, source, np.zeros((0, 3), "f4"), h0), h0[None])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize(
+    ("mode", "edge", "needed"),
+    [("zero", 0, False), ("clamp", 2, True), ("reflect", 1, True), ("symmetric", 2, True), ("wrap", 0, True)],
+)
+def test_a_row_of_the_last_iteration_across_the_border(
+    backend: str, mode: str, edge: int, needed: bool
+) -> None:
+    """Whether there is such a row is checked as for any subscript; `needed`: also of a single column."""
+    source = f"""def f(float(T,N) x) -> (o, y) {{
+      for t in 0:T {{ o(t,i) = 2 * x(t,i) }}
+      y(i) = x(0,i) > -1 ? o[none, {mode}](T-1, i+1) : 0 where i in 0:N
+    }}"""
+    x = np.arange(6, dtype="f4").reshape(2, 3)
+    o, y = _results(backend, source, (x,))
+    np.testing.assert_array_equal(o, 2 * x)
+    np.testing.assert_array_equal(y, np.append(o[1, 1:], o[1, edge] if needed else 0))
+    for columns in (1, 3):
+        unrun = source.replace("x(0,i) > -1", "v(i) > -1").replace("x) ->", "x, float(N) v) ->")
+        args = (np.zeros((0, columns), "f4"), np.zeros(columns, "f4"))
+        if needed or columns > 1:
+            with pytest.raises(tc.Error) as caught:
+                _results(backend, unrun, args)
+            assert caught.value.code in ("TC0601", "TC0701")
+        else:
+            o, y = _results(backend, unrun, args)
+            assert o.shape == (0, 1)
+            np.testing.assert_array_equal(y, [0])
+
+
 @pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
 def test_dynamic_sizes(backend: str) -> None:
     case = CASES["scan of rows"]

@@ -20,6 +20,7 @@ from torch import nn
 
 from tc.api import Kernel, compile
 from tc.errors import BoundsError, Error, PerformanceNotice, Warning, warn
+from tc.interop.fx.alike import with_joined_products
 from tc.interop.fx.choice import PRODUCTS, with_products
 from tc.interop.fx.decompositions import decompositions
 from tc.interop.fx.groups import groups_of, needs, ordered
@@ -104,6 +105,7 @@ def _compile(
         record(report)
     try:
         found = _laid_out(gm, example_inputs, kind)
+        found = with_joined_products(found, lambda k: k < _saved_from(kind))
         made = rewritten(with_products(found, products, _alone), report)
     except Exception as e:  # whatever is wrong here, the model must run
         report.pieces.clear()
@@ -119,12 +121,18 @@ def _laid_out(gm: Any, inputs: Sequence[Any], kind: str) -> Any:
     """The graph with layouts of its own; those of what a forward pass saves are told to AOTAutograd."""
     context: Any = torch._guards.TracingContext.try_get()
     strides: list[Any] | None = getattr(context, "output_strides", None) if kind == "forward" else None
-    saved_from = math.inf if strides is None else context.fw_metadata.num_forward
-    made = channels_innermost(gm, inputs, lambda k: k < saved_from)
+    made = channels_innermost(gm, inputs, lambda k: k < _saved_from(kind))
     if made is not gm and strides is not None:
         (end,) = (n for n in made.graph.nodes if n.op == "output")
         strides.extend(value(n).stride() if is_tensor(n) else None for n in end.args[0])
     return made
+
+
+def _saved_from(kind: str) -> float:
+    """How many outputs a caller sees; those behind are kept for the pass backward."""
+    context: Any = torch._guards.TracingContext.try_get()
+    told = kind == "forward" and getattr(context, "output_strides", None) is not None
+    return context.fw_metadata.num_forward if told else math.inf
 
 
 def rewritten(gm: Any, report: GraphReport) -> Any:
@@ -201,7 +209,9 @@ def _live(end: Node, nodes: list[Node], pieces: list[list[Node]]) -> set[Node]:
 
 
 def _operator(node: Node) -> str:
-    return str(node.target).removeprefix("aten.") if node.target is not getitem else "getitem"
+    if not isinstance(node.target, torch._ops.OpOverload):
+        return getattr(node.target, "__name__", str(node.target))
+    return str(node.target).removeprefix("aten.")
 
 
 def _piece(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -38,8 +39,15 @@ def decompositions() -> dict[Any, Any]:
     own = {
         aten.native_group_norm.default: _group_norm,
         aten.native_group_norm_backward.default: _group_norm_backward,
+        aten.select_backward.default: partial(_select_backward, found[aten.select_backward.default]),
     }
     return {**kept, **own}
+
+
+def _select_backward(otherwise: Callable[..., Any], dy: Any, sizes: list[Any], d: int, at: Any) -> Any:
+    """Gradients that select fixed places stay as they are; `alike` puts them side by side."""
+    fixed = all(isinstance(s, int) for s in (*sizes, at))
+    return NotImplemented if fixed else otherwise(dy, sizes, d, at)
 
 
 def _group_norm(

@@ -209,7 +209,7 @@ class Op(OfDef["Op"]):
             {p.name: a.shape for (p, _), a in zip(self.tensors, tensors, strict=True)},
             self._check,
         )
-        keyed = {n: int(scalars[n]) for n in self.kernel.front.specialized}
+        keyed = {n: int(scalars[n]) for n in self.specialized}
         shapes = shapes_of(self.kernel, sizes, keyed, _EXACT)
         results = [
             jax.ShapeDtypeStruct(tuple(max(0, n) for n in shapes[k]), numpy_dtype(t))

@@ -31,6 +31,7 @@ class OfDef(Generic[O]):
         self._options = options
         self._params = kernel.front.checked.params
         self.names = [p.name for p in self._params]
+        self.specialized = kernel.front.specialized  # integers that derivatives depend on
         self._gradients: dict[tuple[Any, ...], tuple[Gradient, O]] = {}
         self._tangents: dict[tuple[Any, ...], tuple[tuple[str, ...], O]] = {}
         self._savings: dict[tuple[tuple[str, int], ...], Saving | None] = {}
@@ -99,7 +100,7 @@ class OfDef(Generic[O]):
 
     def _keyed(self, scalars: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
         """The scalars that derivatives depend on."""
-        return tuple((n, int(scalars[n])) for n in self.kernel.front.specialized)
+        return tuple((n, int(scalars[n])) for n in self.specialized)
 
     def tangent(self, scalars: Mapping[str, Any], wrt: Collection[str]) -> tuple[tuple[str, ...], O] | None:
         """The derivative in a direction (`tc.jvp`): the parameters that results depend on, of those in `wrt`,

@@ -22,14 +22,15 @@ from typing import Any, cast
 from torch import nn
 
 from tc.api import Kernel, compile
-from tc.autodiff.gradient import Gradient
 from tc.dtypes import DType
 from tc.errors import ArgumentError, SemanticError
 from tc.interop.generic import GenericOp
 from tc.interop.of_def import OfDef, several
 from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
-from tc.interop.torch_tensors import at_least_1d, differentiates, dtype_of, is_inexact, is_transformed
+from tc.interop.torch_backward import PassBackward, Results
+from tc.interop.torch_direct import function, tracked, unwatched
+from tc.interop.torch_tensors import differentiates, dtype_of, is_inexact, is_transformed
 from tc.lang import resolved as r
 from tc.open_kernels.generic_kernel import GenericKernel
 
@@ -112,15 +113,19 @@ class Op(OfDef["Op"]):
         """`origin`: the operator whose results come first, and what follows them, for its gradient."""
         super().__init__(source, kernel, backend, ties, options)
         self.backward = backward
-        self._origin, self._kept = (self, ()) if origin is None else origin
         self._saved: dict[str, Op] = {}
-        self._named: tuple[Op | None] | None = None
         self._stem = name
         self._kernels: dict[str, Kernel] = {}
+        self._runs = {device: self._run(device) for device in ("cpu", "cuda")}
+        self._functions: dict[str, Any] = {}
+        self._takes = [isinstance(p, r.Tensor) for p in self._params]
         returns = kernel.front.checked.returns
         self._inout = [x.name for x in returns if x.mode == "inout"]
         self._dtypes = {x.name: dtype_of(kernel.front.typed.dtype(x.tensor)) for x in returns}
         self._results = [x.name for x in returns if x.name not in self._inout]
+        self._autograd = PassBackward(
+            self, self._params, Results(tuple(self._results), self._dtypes, *(origin or (self, ())))
+        )
         if self._inout and self._results:
             raise ArgumentError(
                 f"'{kernel.name}' both returns new tensors and changes {', '.join(self._inout)}",
@@ -151,23 +156,34 @@ class Op(OfDef["Op"]):
             args = self._ordered(args, kwargs)
         if is_transformed():
             return self._transformed(*args)
-        saving = self._saving(args) if torch.is_grad_enabled() else None
+        device = None if self._inout else unwatched(args, self._takes)
+        if device is not None and not tracked(args):
+            return self._runs[device](*args)
+        saving = self._saving(args)
+        found = (saving or self)._recorded(device, args)
         if saving is None:
-            return self.default(*args)
-        found = saving.default(*args)
+            return found
         return found[0] if len(self._results) == 1 else found[: len(self._results)]
+
+    def _recorded(self, device: str | None, args: Sequence[Any]) -> Any:
+        """A call that autograd may record, through the dispatcher where no device is told."""
+        if device is None:
+            return self.default(*args)
+        made = self._functions.get(device)
+        if made is None:
+            run = function(self.kernel.name, self._runs[device], self._autograd.setup, self._autograd.run)
+            made = self._functions.setdefault(device, run)
+        return made.apply(*args)
 
     def _saving(self, args: Sequence[Any]) -> Op | None:
         """The operator that returns what the pass backward of this call needs, too; None where there is no
         such pass, or nothing to keep.  torch.compile decides itself what it keeps."""
-        if self.backward != "auto" or self._inout or torch.compiler.is_compiling():
-            return None
-        if not any(isinstance(a, torch.Tensor) and a.requires_grad for a in args):
+        if self.backward != "auto" or self._inout or torch.compiler.is_compiling() or not tracked(args):
             return None
         if len(args) != len(self.names):
             return None  # which the operator says
         scalars = {n: a for n, a in zip(self.names, args, strict=True) if not isinstance(a, torch.Tensor)}
-        if not all(isinstance(scalars[n], int) for n in self.kernel.front.specialized):
+        if not all(isinstance(scalars[n], int) for n in self.specialized):
             return None
         made = self.saving(scalars)
         if made is None:
@@ -208,13 +224,15 @@ class Op(OfDef["Op"]):
 
     def _register(self) -> None:
         _LIBRARY.define(self._schema(), tags=(torch.Tag.pt2_compliant_tag, torch.Tag.needs_exact_strides))
-        _LIBRARY.impl(self._short, self._run("cpu"), "CPU")
-        _LIBRARY.impl(self._short, self._run("cuda"), "CUDA")
+        _LIBRARY.impl(self._short, self._runs["cpu"], "CPU")
+        _LIBRARY.impl(self._short, self._runs["cuda"], "CUDA")
         torch.library.register_fake(self.name, self._fake, lib=_LIBRARY)
         if self._inout:
             return
         torch.library.register_vmap(self.name, self._vmap, lib=_LIBRARY)
-        torch.library.register_autograd(self.name, self._backward, setup_context=self._setup, lib=_LIBRARY)
+        torch.library.register_autograd(
+            self.name, self._autograd.run, setup_context=self._autograd.setup, lib=_LIBRARY
+        )
         floating = {dtype_of(t) for _, t in self.tensors if t.is_float}
         if len(floating) == 1:
             (only,) = floating
@@ -223,18 +241,19 @@ class Op(OfDef["Op"]):
 
     def _run(self, device: str) -> Callable[..., Any]:
         count = len(self._params)
-        inout, own = self._inout, self._results
 
         def run(*args: Any) -> Any:
             kernel = self._kernels.get(device)
             if kernel is None:
                 kernel = self._compiled(device)
-            with torch.no_grad():
-                if inout:
-                    kernel(*args[:count], out=dict(zip(inout, args[count:], strict=True)))
-                    return None
-                found = kernel(*args)
-            return found if len(own) == 1 else tuple(found)
+            if torch.is_grad_enabled():
+                with torch.no_grad():
+                    return run(*args)
+            if self._inout:
+                kernel(*args[:count], out=dict(zip(self._inout, args[count:], strict=True)))
+                return None
+            found = kernel(*args)
+            return found if len(self._results) == 1 else tuple(found)
 
         return run
 
@@ -249,7 +268,7 @@ class Op(OfDef["Op"]):
             return None
         given = dict(zip(self.names, args, strict=True))
         tensors = {p.name: given[p.name] for p, _ in self.tensors}
-        scalars = {n: int(given[n]) for n in self.kernel.front.specialized}
+        scalars = {n: int(given[n]) for n in self.specialized}
 
         def check(holds: Any, what: str) -> None:
             torch._check(holds, lambda: f"{self.kernel.name}: {what}")
@@ -281,7 +300,7 @@ class Op(OfDef["Op"]):
             rules: dict[str, Any] = {
                 "forward": self._forward,
                 "setup_context": self._setup_twice,
-                "backward": self._backward,
+                "backward": self._autograd.run,
                 "jvp": self._tangents_of,
                 "vmap": self._vmap,
             }
@@ -294,7 +313,7 @@ class Op(OfDef["Op"]):
 
     def _setup_twice(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         """For both modes of differentiation."""
-        self._setup(ctx, inputs, output)
+        self._autograd.setup(ctx, inputs, output)
         ctx.save_for_forward(*(a for a in inputs if isinstance(a, torch.Tensor)))
 
     def _tangents_of(self, ctx: Any, *tangents: Any) -> Any:
@@ -327,118 +346,6 @@ class Op(OfDef["Op"]):
         operator, flags = self.batch(batched, ties=self.ties)
         out_dims = tuple(0 if flag else None for flag in flags)
         return operator(*moved), out_dims[0] if len(out_dims) == 1 else out_dims
-
-    # ---- gradients
-
-    def _setup(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        results = several(output)
-        own = len(self._results) - len(self._kept)
-        ctx.set_materialize_grads(not self._kept)
-        for k, x in enumerate(results):
-            if k >= own or not is_inexact(x.dtype):
-                ctx.mark_non_differentiable(x)
-        ctx.like = [x.new_empty(()).expand(x.shape) for x in results[:own]] if self._kept else []
-        wrt = tuple(
-            p.name
-            for p, needed in zip(self._params, ctx.needs_input_grad, strict=False)  # one more for metadata
-            if needed and isinstance(p, r.Tensor)
-        )
-        ctx.wrt = wrt
-        scalars = {n: a for n, a in zip(self.names, inputs, strict=True) if not isinstance(a, torch.Tensor)}
-        ctx.scalars = scalars
-        tensors = [a for a in inputs if isinstance(a, torch.Tensor)]
-        ctx.made = None
-        kept: list[Any] = []
-        if wrt and self.backward == "auto":
-            ctx.made = self._origin.gradient(scalars, wrt, self._kept)
-            by_name = dict(zip(self._results, results, strict=True))
-            ctx.kept = list(ctx.made[0].saved) if ctx.made is not None else []
-            if self._kept:  # the gradient without them may need other results
-                others = (n for n in self._results[:own] if n not in ctx.kept)
-                ctx.kept += [n for n in others if is_inexact(self._dtypes[n])]
-            kept = [by_name[n] for n in ctx.kept]
-        elif wrt and (by := self._by_names()) is not None:
-            kept = [x for n, x in zip(self._results, results, strict=True) if n in by.names]
-        ctx.save_for_backward(*tensors, *kept)
-        ctx.tensors = len(tensors)
-
-    def _backward(self, ctx: Any, *adjoints: Any) -> Any:
-        if self.backward is None:
-            raise SemanticError(
-                f"'{self.kernel.name}' was made with backward=None and has no gradient",
-                code="TC0243",
-                help="leave backward= out, or detach what it takes",
-            )
-        saved = ctx.saved_tensors
-        tensors = iter(saved[: ctx.tensors])
-        given = [next(tensors) if isinstance(p, r.Tensor) else ctx.scalars[p.name] for p in self._params]
-        if self._kept:  # nobody has an adjoint of those
-            pairs = zip(ctx.like, adjoints, strict=False)
-            adjoints = tuple(x.new_zeros(x.shape) if g is None else g for x, g in pairs)
-        seeds = {n: g for n, g in zip(self._results, adjoints, strict=False) if is_inexact(self._dtypes[n])}
-        if self.backward == "auto":
-            of = self._automatic(ctx, given, list(saved[ctx.tensors :]), seeds)
-        else:
-            of = self._given(given, list(saved[ctx.tensors :]), seeds)
-        return tuple(of.get(p.name) for p in self._params)
-
-    def _automatic(
-        self, ctx: Any, given: list[Any], kept: list[Any], seeds: Mapping[str, Any]
-    ) -> dict[str, Any]:
-        if ctx.made is None:
-            return {}
-        made, operator = cast("tuple[Gradient, Op]", ctx.made)
-        if self._kept and torch.is_grad_enabled():
-            # The pass backward is to be differentiated itself, where what is kept would be a constant.
-            again = self._origin.gradient(ctx.scalars, ctx.wrt)
-            assert again is not None
-            made, operator = again
-        by_name = dict(zip(ctx.kept, kept, strict=True))
-        values = (*(by_name[n] for n in made.saved), *(seeds[n] for n in made.seeds))
-        rest = [at_least_1d(x) for x in values]
-        return dict(zip(made.wrt, several(operator(*given, *rest)), strict=True))
-
-    def _by_names(self) -> Op | None:
-        """The operator of a backward def that takes parameters, results and adjoints by their names."""
-        if self._named is None:
-            backward, found = self.backward, None
-            if isinstance(backward, str) and backward != "auto":
-                found = op(backward, backend=self._backend)
-            elif isinstance(backward, Op):
-                found = backward
-            known = {*self.names, *self._results}
-            known |= {f"d_{n}" for n in self._results if is_inexact(self._dtypes[n])}
-            self._named = (found if found is not None and {*found.names} <= known else None,)
-        return self._named[0]
-
-    def _given(self, given: list[Any], kept: list[Any], seeds: Mapping[str, Any]) -> dict[str, Any]:
-        by_names = self._by_names()
-        if by_names is not None:
-            values = dict(zip(self.names, given, strict=True))
-            values |= {f"d_{n}": x for n, x in seeds.items()}
-            values |= zip((n for n in self._results if n in by_names.names), kept, strict=True)
-            found = several(by_names(*(values[n] for n in by_names.names)))
-        else:
-            run = self.backward if callable(self.backward) else op(str(self.backward), backend=self._backend)
-            found = several(run(*given, *seeds.values()))
-        floating = [p for p, t in self.tensors if t.is_inexact]
-        if len(found) != len(floating):
-            count = "1 tensor" if len(found) == 1 else f"{len(found)} tensors"
-            raise ArgumentError(
-                f"the backward of '{self.kernel.name}' returns {count} where there should be {len(floating)}",
-                code="TC0524",
-                help=f"return the adjoints of {', '.join(p.name for p in floating)}, in this order",
-            )
-        by_name = dict(zip(self.names, given, strict=True))
-        for p, g in zip(floating, found, strict=True):
-            if g is not None and tuple(g.shape) != tuple(by_name[p.name].shape):
-                raise ArgumentError(
-                    f"the backward of '{self.kernel.name}' returns {tuple(g.shape)} for {p.name}, which has "
-                    f"the shape {tuple(by_name[p.name].shape)}",
-                    code="TC0524",
-                    help="an adjoint has the shape of its tensor",
-                )
-        return {p.name: g for p, g in zip(floating, found, strict=True)}
 
 
 class Module(nn.Module):

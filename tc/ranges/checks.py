@@ -241,10 +241,10 @@ class Checks:
         return self.facts.simplify(("<=" if c.upper else ">=", bound, c.limit))
 
     def _unless_empty(self, condition: Term, sol: Solution) -> Term:
-        """No access happens where a range is empty."""
+        """No access happens where a range is empty, or a loop has no iterations."""
         if condition is True:
             return condition
-        for i in sol.values():
+        for i in (*sol.values(), *self.facts.around):
             empty = self.facts.simplify(("<", i.hi, i.lo))
             if free(empty) & self.facts.counters.keys():
                 continue

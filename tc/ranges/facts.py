@@ -48,6 +48,7 @@ class Facts:
         self.dims: dict[r.Tensor, list[Interval | None]] = {}
         self.every_counter: dict[str, Interval] = {}
         self.counters: dict[str, Interval] = {}
+        self.around: tuple[Interval, ...] = ()  # of the loops around the statement in hand
         self.deferred: dict[str, frozenset[str]] = {}
         self.opaque: dict[str, solve.Bounds] = {}
         self.said: dict[r.Exp, str] = {}  # opaque values of the statement in hand
@@ -101,12 +102,14 @@ class Facts:
         self.said = {}
         own = {*st.variables, *st.auxiliary}  # which are in no loop of their name
         self.counters = {n: i for n, i in self.every_counter.items() if n not in own}
+        self.around = ()
         for loop in st.loops:
             if loop.name not in self.counters:
                 first, last = self.bound_term(loop.first), self.bound_term(loop.last)
                 i = Interval(("+", last, 1), first) if loop.down else Interval(first, ("-", last, 1))
                 found = Interval(self.simplify(i.lo), self.simplify(i.hi))
                 self.counters[loop.name] = self.every_counter[loop.name] = found
+        self.around = tuple(self.counters[loop.name] for loop in st.loops)
 
     def waits(self, t: Term) -> frozenset[str]:
         """The scalars a term needs before it has a value."""

@@ -417,6 +417,22 @@ def test_a_row_of_the_last_iteration_across_the_border(
             np.testing.assert_array_equal(y, [0])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("read", ["x(T-1,i)", "x[wrap, none](t+1,i)", "x(0,i) + x(T-2,i)"])
+def test_a_loop_without_iterations_reads_nothing(backend: str, read: str) -> None:
+    source = f"""def f(float(T,N) x) -> (s) {{
+      s(i) = 1.0 where i in 0:N
+      for t in 0:T {{ for u in 0:t {{ s(i) += {read} where i in 0:N }} }}
+    }}"""
+    (found,) = _results(backend, source, (np.zeros((0, 3), "f4"),))
+    np.testing.assert_array_equal(found, [1, 1, 1])
+    if "T-2" in read:  # where there is an iteration of the inner loop, there are such rows
+        (found,) = _results(backend, source, (np.ones((1, 3), "f4"),))
+        np.testing.assert_array_equal(found, [1, 1, 1])
+        (found,) = _results(backend, source, (np.ones((2, 3), "f4"),))
+        np.testing.assert_array_equal(found, [3, 3, 3])
+
+
 @pytest.mark.parametrize("backend", ["reference", "cpu", "opencl"])
 def test_dynamic_sizes(backend: str) -> None:
     case = CASES["scan of rows"]

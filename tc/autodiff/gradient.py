@@ -11,6 +11,7 @@ from tc.autodiff.contraction import contracted
 from tc.autodiff.existing_reads import reads_exist
 from tc.autodiff.extents import with_named_extents, without_names
 from tc.autodiff.index_conditions import within
+from tc.autodiff.like_terms import combined
 from tc.autodiff.names import Names
 from tc.autodiff.recorder import tape
 from tc.autodiff.reverse import Adjoints, adjoints, reached
@@ -243,6 +244,7 @@ def _written(
     looped = {d.target for d in found.definitions if d.loops}
     definitions = without_names(forward, extents)
     for d in found.definitions:
+        d = replace(d, value=combined(d.value))
         definitions += without_names([d], extents if d.target in looped else unnamed)
     definitions = [replace(d, value=settled(d.value, d.domain, recorded.sizes, d.loops)) for d in definitions]
     definitions = live_of(definitions, found.of.values())  # branches that are never taken are gone

@@ -1,0 +1,71 @@
+"""Sums without terms that are alike: as they are written, and with equal values."""
+
+from __future__ import annotations
+
+import random
+import re
+
+import numpy as np
+import pytest
+
+import tc
+
+
+def gradient(formula: str, params: str = "double(N) x, double(N) y") -> str:
+    made = tc.grad(f"def f({params}) -> (z) {{ z(n) = {formula} }}", wrt=("x",))
+    (found,) = re.findall(r"d_x\(n\) = (.*) where", made)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("formula", "wanted"),
+    [
+        ("0.5 * x(n) * x(n)", "d_z(n) * x(n)"),
+        ("x(n) * x(n)", "2.0 * (d_z(n) * x(n))"),
+        ("x(n) * x(n) * x(n)", "3.0 * d_z(n) * x(n) * x(n)"),
+        ("x(n) * y(n) + y(n) * x(n)", "2.0 * (d_z(n) * y(n))"),
+        ("x(n) / y(n) + 2 * x(n) / y(n)", "3.0 * d_z(n) / y(n)"),
+        ("(y(n) > 0 ? x(n) * y(n) : sin(x(n)))", "y(n) > 0.0 ? d_z(n) * y(n) : d_z(n) * cos(x(n))"),
+        ("x(n) * y(n)", "d_z(n) * y(n)"),
+        ("x(n) * y(n) - x(n)", "d_z(n) * y(n) + (-d_z(n))"),
+    ],
+)
+def test_what_is_written(formula: str, wanted: str) -> None:
+    assert gradient(formula).replace("(2.0 * d_z(n))", "2.0 * d_z(n)") == wanted
+
+
+def test_terms_that_cancel_stay() -> None:
+    """Their sum is no zero where one is infinite or no number."""
+    assert gradient("x(n) * y(n) - y(n) * x(n)").count("y(n)") == 2
+
+
+def test_parts_of_either_sign_of_one_choice() -> None:
+    found = gradient("(y(n) > 0 ? x(n) * x(n) : 3.0 * x(n)) - (y(n) > 0 ? 0.0 : x(n) * y(n))")
+    assert found.count("?") == 1
+
+
+def _formula(rng: random.Random, depth: int) -> str:
+    if depth == 0:
+        return rng.choice(["x(n)", "y(n)", "x(n)", "2.0", "0.5"])
+    a, b = _formula(rng, depth - 1), _formula(rng, depth - 1)
+    kind = rng.random()
+    if kind < 0.45:
+        return f"({a} * {b})"
+    if kind < 0.75:
+        return f"({a} {rng.choice('+-')} {b})"
+    if kind < 0.85:
+        return f"({a} / (1.5 + y(n) * y(n)))"
+    return f"({rng.choice(['x(n) > 0', 'y(n) < 0.3'])} ? {a} : {b})"
+
+
+@pytest.mark.share(10)
+@pytest.mark.parametrize("seed", range(60))
+def test_random_formulas(seed: int) -> None:
+    rng = random.Random(seed)
+    formula = _formula(rng, 4)
+    source = f"def f(double(N) x, double(N) y) -> (z) {{ z(n) = {formula} + x(n) + 0.0 * y(n) }}"
+    g = np.random.default_rng(seed)
+    x, y, d_z, v, w = g.uniform(0.4, 1.4, (5, 7)) * g.choice([-1, 1], (5, 7))
+    _, t_z = tc.interpret(tc.jvp(source), x, y, v, w)
+    d_x, d_y = tc.interpret(tc.grad(source), x, y, d_z)
+    np.testing.assert_allclose((d_x * v + d_y * w), d_z * t_z, rtol=1e-10, atol=1e-10)

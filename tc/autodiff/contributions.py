@@ -6,13 +6,13 @@ subscripts beyond that solver, choose the elements.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from tc.autodiff.arithmetic import number
 from tc.autodiff.cut_ranges import cut
 from tc.autodiff.existing_reads import choice, holds, reads_exist
-from tc.autodiff.fibres import fibre, in_box
+from tc.autodiff.fibres import Fibre, fibre, has_quotients, in_box
 from tc.autodiff.index_conditions import conjunction, reduced, within
 from tc.autodiff.loops import Loop, boxed, facts
 from tc.autodiff.names import Names
@@ -28,10 +28,7 @@ from tc.ir.expr import (
     Call,
     Cast,
     Expr,
-    FloorDiv,
-    FloorMod,
     IfThenElse,
-    IntImm,
     Min,
     Variable,
     rebuild,
@@ -80,12 +77,9 @@ class Contributions:
         only an iteration of `loops` decides stay as they are.  Where not all of `tested` hold the value is 0,
         and subscripts that data decide may be anything."""
         local = self.taken.local(x.name for x in d.vars)
-        names = {x.name for x in d.vars}
-        known = [bool(loops) and not variables(a) & names and not _reads_data(a) for a in args]
-        moving = tuple(a for a, k in zip(args, known, strict=True) if not k)
-        box = tuple(r for r, k in zip(version.own, known, strict=True) if not k)
         sizes, given = self._known(loops)
-        solved = fibre(moving, d.vars, box, local)
+        known = _known_of(args, d, loops)
+        solved = self._solved(args, known, d, version, local)
         if solved is None:
             left = reduced(d.conditions, d.vars, sizes, given)
             if left is None:
@@ -110,6 +104,29 @@ class Contributions:
         placed = tuple(a if k else next(found) for a, k in zip(args, known, strict=True))
         return Term(placed, _substituted(value, at), replace(domain, conditions=left))
 
+    def divisors(
+        self, d: Domain, args: tuple[Expr, ...], version: Version, loops: Sequence[Loop]
+    ) -> tuple[str, ...]:
+        """The sizes by which subscripts may divide so that the instances that read an element are found."""
+        sizes = tuple(self.tape.sizes)
+        if not has_quotients(args, sizes):
+            return ()
+        local = self.taken.local(x.name for x in d.vars)
+        return () if self._solved(args, _known_of(args, d, loops), d, version, local) is None else sizes
+
+    def _solved(
+        self,
+        args: tuple[Expr, ...],
+        known: Sequence[bool],
+        d: Domain,
+        version: Version,
+        local: Callable[[str], str],
+    ) -> Fibre | None:
+        """The fibre of the subscripts that are not known in an iteration."""
+        moving = tuple(a for a, k in zip(args, known, strict=True) if not k)
+        box = tuple(r for r, k in zip(version.own, known, strict=True) if not k)
+        return fibre(moving, d.vars, box, local, self.tape.sizes)
+
     def _scattered(
         self,
         d: Domain,
@@ -127,6 +144,7 @@ class Contributions:
         domain = Domain((*pure, *rest), d.conditions)
         local = self.taken.local(x.name for x in kinds)
         known = {loop.name for loop in loops}
+        sizes, given = self._known(loops)
         placed: list[Expr] = []
         fixed: tuple[Expr, ...] = ()
         made: list[Definition] = []
@@ -148,9 +166,10 @@ class Contributions:
                 if not own and not variables(a) & known:
                     # A subscript without a variable would give its tensor the range of all that write it.
                     u = Variable(local("u"))
-                    one = Range(a, ONE) if _is_affine(a) else r  # that it is in the box, conditions may say
-                    pure = (*pure, IterVar(u.name, one, "pure"))
-                    fixed += () if one != r else (EQ(u, a),)
+                    # It is in the box where there are instances, and its range has to be without them, too.
+                    inside = all(holds(c, given, sizes) for c in in_box([a], (r,)))
+                    pure = (*pure, IterVar(u.name, Range(a, ONE) if inside else r, "pure"))
+                    fixed += () if inside else (EQ(u, a),)
                     a = u
             placed.append(a)
         domain = Domain((*pure, *rest), (*fixed, *domain.conditions))
@@ -248,9 +267,10 @@ def masked(t: Term) -> Expr:
     return IfThenElse(total, t.value, number(0, t.value))
 
 
-def _is_affine(e: Expr) -> bool:
-    """Whether what is written at a subscript of sizes is seen to be in bounds where conditions say so."""
-    return not any(isinstance(x, FloorDiv | FloorMod) and not isinstance(x.b, IntImm) for x in walk(e))
+def _known_of(args: Sequence[Expr], d: Domain, loops: Sequence[Loop]) -> list[bool]:
+    """Which subscripts only an iteration of loops decides."""
+    names = {x.name for x in d.vars}
+    return [bool(loops) and not variables(a) & names and not _reads_data(a) for a in args]
 
 
 def _reads_data(e: Expr) -> bool:

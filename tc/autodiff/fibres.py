@@ -9,7 +9,8 @@ that each element is computed on its own: a gather, where a loop over the instan
     y(i) = x(i/2)                   d_x(u) += d_y(2*u + t)            where t in 0:2, 2*u + t < N
 
 A variable with a coefficient of 1 or -1 is an affine function of u and the rest; one with another coefficient
-s needs the rest to be divisible by s.  A division by a constant leaves an interval for a new variable.
+s needs the rest to be divisible by s.  A division by a constant leaves an interval for a new variable.  Of
+products with sizes, those that are digits are solved, `D*h + d` for a d in 0:D, and quotients, `c / D`.
 This is what the Smith form of the index matrix gives, one dimension at a time (as Halide's derivatives solve
 them, Li et al. 2018, but for any number of variables in a dimension).
 """
@@ -18,11 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 from tc.ir.expr import (
     EQ,
     GE,
     LT,
+    ONE,
     ZERO,
     Add,
     Call,
@@ -66,8 +69,64 @@ class Fibre:
         return _whole(simplify(e, exact=True), self.divisible)
 
 
-def cases(subscripts: Sequence[Expr]) -> Iterator[tuple[tuple[Expr, ...], tuple[Expr, ...]]]:
-    """Subscripts without `min` and `max`, and the conditions under which they are those that were given."""
+def cases(
+    subscripts: Sequence[Expr], sizes: Collection[str] = ()
+) -> Iterator[tuple[tuple[Expr, ...], tuple[Expr, ...]]]:
+    """Subscripts without `min` and `max`, and the conditions under which they are those that were given.
+
+    A quotient by `sizes` is 0 where they are, and else what `fibre` solves.
+    """
+    divisors = dict.fromkeys(x.b for e in subscripts for x in walk(e) if _is_quotient(x, sizes))
+    for args, known in _of_divisors(tuple(subscripts), tuple(divisors)):
+        for found, conditions in _of_extremes(args):
+            yield found, (*known, *conditions)
+
+
+def has_quotients(subscripts: Sequence[Expr], sizes: Collection[str]) -> bool:
+    """Whether variables are divided by sizes."""
+    return any(_is_quotient(x, sizes) for e in subscripts for x in walk(e))
+
+
+def _is_quotient(e: Expr, sizes: Collection[str]) -> TypeGuard[FloorDiv]:
+    return (
+        isinstance(e, FloorDiv)
+        and isinstance(e.a, Variable)
+        and not isinstance(e.b, IntImm)
+        and _is_of_sizes(e.b, sizes)
+    )
+
+
+def _is_of_sizes(e: Expr, sizes: Collection[str]) -> bool:
+    """Whether an expression depends on sizes alone, and is not negative."""
+    match e:
+        case Variable():
+            return e.name in sizes
+        case IntImm():
+            return e.value >= 0
+        case Add() | Mul() | Min() | Max() | FloorDiv() | FloorMod():
+            return _is_of_sizes(e.a, sizes) and _is_of_sizes(e.b, sizes)
+        case _:
+            return False
+
+
+def _of_divisors(
+    subscripts: tuple[Expr, ...], divisors: Sequence[Expr]
+) -> Iterator[tuple[tuple[Expr, ...], tuple[Expr, ...]]]:
+    if not divisors:
+        yield subscripts, ()
+        return
+    p, *others = divisors
+
+    def without(e: Expr) -> Expr:
+        return ZERO if isinstance(e, FloorDiv | FloorMod) and e.b == p else rebuild(e, without)
+
+    zero = tuple(simplify(without(e), exact=True) for e in subscripts)
+    for args, condition in ((subscripts, GE(p, ONE)), (zero, EQ(p, ZERO))):
+        for found, conditions in _of_divisors(args, others):
+            yield found, (condition, *conditions)
+
+
+def _of_extremes(subscripts: Sequence[Expr]) -> Iterator[tuple[tuple[Expr, ...], tuple[Expr, ...]]]:
     for d, e in enumerate(subscripts):
         for x in walk(e):
             if isinstance(x, (Min, Max)) and not any(
@@ -77,7 +136,7 @@ def cases(subscripts: Sequence[Expr]) -> Iterator[tuple[tuple[Expr, ...], tuple[
                 for chosen, condition in ((first, LT(x.a, x.b)), (second, GE(x.a, x.b))):
                     parts = list(subscripts)
                     parts[d] = _replaced(e, x, chosen)
-                    for args, conditions in cases(parts):
+                    for args, conditions in _of_extremes(parts):
                         yield args, (condition, *conditions)
                 return
     yield tuple(subscripts), ()
@@ -88,13 +147,18 @@ def _replaced(e: Expr, old: Expr, new: Expr) -> Expr:
 
 
 def fibre(
-    subscripts: Sequence[Expr], domain: Sequence[IterVar], box: Box, fresh: Callable[[str], str]
+    subscripts: Sequence[Expr],
+    domain: Sequence[IterVar],
+    box: Box,
+    fresh: Callable[[str], str],
+    sizes: Collection[str] = (),
 ) -> Fibre | None:
-    """The fibre of an access over the instances of a rectangle, or None if a subscript is not quasi-affine.
+    """The fibre of an access over the instances of a rectangle, or None if a subscript is beyond the solver.
 
-    `box` is that of the tensor that is read; `fresh` makes names of variables.
+    `box` is that of the tensor that is read; `fresh` makes names of variables; `sizes` are names of what is
+    not negative and the same for all instances.
     """
-    return _Solver(subscripts, domain, box, fresh).run()
+    return _Solver(subscripts, domain, box, fresh, sizes).run()
 
 
 class _Solver:
@@ -104,7 +168,9 @@ class _Solver:
         domain: Sequence[IterVar],
         box: Box,
         fresh: Callable[[str], str],
+        sizes: Collection[str],
     ) -> None:
+        self.sizes = sizes
         self.subscripts = tuple(simplify(e, exact=True) for e in subscripts)
         self.free = {v.name: v for v in domain}
         self.box = box
@@ -165,6 +231,10 @@ class _Solver:
         other = [t for t, c in terms.items() if not isinstance(t, Variable) and variables(t) & free and c]
         if other:
             (t, *more) = other
+            if self._solve_digits(u, terms, offset, linear):
+                return True
+            if not more and terms[t] == 1 and self._solve_sizes(u, t, terms, offset, linear):
+                return True
             match t:
                 case FloorDiv(a=a, b=IntImm(value=divisor)) if divisor > 0 and not more and not linear:
                     # u = ±(a / c) + rest, so that a = c * ±(u - rest) + s for an s in 0:c.
@@ -207,6 +277,77 @@ class _Solver:
         self._bind(name, value)
         return True
 
+    def _solve_digits(
+        self, u: Expr, terms: Mapping[Expr, int], offset: int, linear: Mapping[str, int]
+    ) -> bool:
+        """Use u = ±(p * g + v) + rest for a v in 0:p, where p is of sizes: g and v are digits."""
+        if len(linear) != 1:
+            return False
+        ((name, sign),) = linear.items()
+        r = self.free[name].range
+        found = [(t, g) for t in terms if (g := self._multiplied(t, simplify(r.extent, exact=True)))]
+        if abs(sign) != 1 or r.min != ZERO or len(found) != 1 or terms[found[0][0]] != sign:
+            return False
+        ((t, g),) = found
+        p, of_g = simplify(r.extent, exact=True), self.free[g].range
+        others = {x: c for x, c in terms.items() if x not in (t, Variable(name))}
+        if any(variables(x) & self.free.keys() for x in others):
+            # Digits of a number that is a digit itself.
+            if of_g.min != ZERO:
+                return False
+            extent = simplify(Mul(simplify(of_g.extent, exact=True), p), exact=True)
+            w = IterVar(self.fresh("w"), Range(ZERO, extent), self.free[g].kind)
+            self.free[w.name] = w
+            whole: Expr = Variable(w.name)
+        else:
+            w, whole = None, simplify(Sub(u, from_terms(others, offset)), exact=True)
+            whole = whole if sign > 0 else simplify(Sub(ZERO, whole), exact=True)
+            self.conditions.append(GE(p, ONE))
+        self._set(name, FloorMod(whole, p))
+        if w is None:
+            self._bind(g, FloorDiv(whole, p))
+            return True
+        self._set(g, FloorDiv(whole, p))
+        return self._solve(u, from_terms({**others, whole: sign}, offset))
+
+    def _multiplied(self, t: Expr, p: Expr) -> str | None:
+        """The variable that a term multiplies by p."""
+        if isinstance(t, Mul) and _is_of_sizes(p, self.sizes):
+            for a, b in ((t.a, t.b), (t.b, t.a)):
+                if a == p and isinstance(b, Variable) and b.name in self.free:
+                    return b.name
+        return None
+
+    def _solve_sizes(
+        self, u: Expr, t: Expr, terms: Mapping[Expr, int], offset: int, linear: Mapping[str, int]
+    ) -> bool:
+        """Use u = t + rest where t divides a variable by sizes, or is what such a division leaves."""
+
+        def base(*without: Expr) -> Expr:
+            others = {x: c for x, c in terms.items() if x not in without}
+            return simplify(Sub(u, from_terms(others, offset)), exact=True)
+
+        match t:
+            case FloorDiv(a=Variable(name=name), b=p) if _is_quotient(t, self.sizes) and not linear:
+                if name in self.free and self.free[name].range.min == ZERO:
+                    # u = v / p for a p that is not 0 (see `cases`): v = p * u + s for an s in 0:p.
+                    s = Variable(self.fresh("s"))
+                    self.free[s.name] = IterVar(s.name, Range(ZERO, p), "reduction")
+                    self._bind(name, simplify(Add(Mul(p, base(t)), s), exact=True))
+                    return True
+            case FloorMod(a=a, b=p) if not linear and not isinstance(p, IntImm):
+                # The last digit of p * w + v.
+                inner, rest = linear_terms(a)
+                last = {x: c for x, c in inner.items() if not (isinstance(x, Mul) and p in (x.a, x.b))}
+                ((v, c),) = last.items() if len(last) == 1 else ((ZERO, 0),)
+                if isinstance(v, Variable) and (c, rest) == (1, 0) and v.name in self.free:
+                    r = self.free[v.name].range
+                    if (r.min, simplify(r.extent, exact=True)) == (ZERO, p):
+                        return self._solve(base(t), v)
+            case _:
+                pass
+        return False
+
     def _congruent(self, a: Expr, remainder: Expr, divisor: int) -> bool:
         """Use a = remainder modulo a divisor, for an affine `a`, whose variables all stay."""
         difference = simplify(Sub(a, remainder), exact=True)
@@ -234,8 +375,10 @@ class _Solver:
 
     def _bind(self, name: str, value: Expr) -> None:
         r = self.free[name].range
-        self.values[name] = value
         self.conditions += [GE(value, r.min), LT(value, simplify(r.end, exact=True))]
+        self._set(name, value)
+
+    def _set(self, name: str, value: Expr) -> None:
         self.values = {n: substitute(e, {name: value}) for n, e in self.values.items()} | {name: value}
 
 

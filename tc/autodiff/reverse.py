@@ -329,7 +329,8 @@ class _Reverse:
             value = Cast(version.dtype, value)
         for c in reversed(data):
             value = IfThenElse(c, value, number(0, value))
-        for args, conditions in cases(p.access.args[version.lead :]):
+        own = p.access.args[version.lead :]
+        for args, conditions in cases(own, self.make.divisors(d.domain, own, version, d.loops)):
             exact = [(c, index_formula(c)) for c in conditions]
             own, tested = value, [c for c, e in exact if e is None]
             for c in reversed(tested):

@@ -84,3 +84,19 @@ def test_borders_of_subscripts_without_variables(mode: str, subscript: str) -> N
             step = np.zeros_like(a)
             step[at] = 1.0  # the results are linear
             assert found[at] == pytest.approx((kernel(a + step, v) - kernel(a, v)) @ d_s, abs=1e-10)
+
+
+@pytest.mark.filterwarnings("ignore::tc.EmptyRange", "ignore::tc.DataDependentAccess")
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_fixed_row_that_only_instances_need(rows: int) -> None:
+    """Without rows there are no instances, and the adjoint is zero."""
+    source = """def f(double(M,N) A, int(N) p) -> (y) {
+      y(k) = A(1, p(k)) * A(k, k) where k in 1:min(M, N)
+    }"""
+    a, p = np.arange(1.0, 1.0 + 3 * rows).reshape(rows, 3), np.array([2, 0, 1], np.int32)
+    d_a = tc.compile(tc.grad(source), backend="reference")(a, p, np.ones(rows - 1))
+    wanted = np.zeros_like(a)
+    for k in range(1, rows):
+        wanted[1, p[k]] += a[k, k]
+        wanted[k, k] += a[1, p[k]]
+    np.testing.assert_array_equal(d_a, wanted)

@@ -291,24 +291,22 @@ class _Solver:
         ((t, g),) = found
         p, of_g = simplify(r.extent, exact=True), self.free[g].range
         others = {x: c for x, c in terms.items() if x not in (t, Variable(name))}
-        if any(variables(x) & self.free.keys() for x in others):
-            # Digits of a number that is a digit itself.
-            if of_g.min != ZERO:
-                return False
-            extent = simplify(Mul(simplify(of_g.extent, exact=True), p), exact=True)
-            w = IterVar(self.fresh("w"), Range(ZERO, extent), self.free[g].kind)
-            self.free[w.name] = w
-            whole: Expr = Variable(w.name)
-        else:
-            w, whole = None, simplify(Sub(u, from_terms(others, offset)), exact=True)
-            whole = whole if sign > 0 else simplify(Sub(ZERO, whole), exact=True)
+        if not any(variables(x) & self.free.keys() for x in others):
+            rest = from_terms(others, offset)
+            whole = simplify(Sub(u, rest) if sign > 0 else Sub(rest, u), exact=True)
             self.conditions.append(GE(p, ONE))
-        self._set(name, FloorMod(whole, p))
-        if w is None:
+            self._set(name, FloorMod(whole, p))
             self._bind(g, FloorDiv(whole, p))
             return True
-        self._set(g, FloorDiv(whole, p))
-        return self._solve(u, from_terms({**others, whole: sign}, offset))
+        if of_g.min != ZERO:
+            return False
+        # They are the last digits: together one digit w of the whole number.
+        extent = simplify(Mul(simplify(of_g.extent, exact=True), p), exact=True)
+        w = Variable(self.fresh("w"))
+        self.free[w.name] = IterVar(w.name, Range(ZERO, extent), self.free[g].kind)
+        self._set(name, FloorMod(w, p))
+        self._set(g, FloorDiv(w, p))
+        return self._solve(u, from_terms({**others, w: sign}, offset))
 
     def _multiplied(self, t: Expr, p: Expr) -> str | None:
         """The variable that a term multiplies by p."""
@@ -322,18 +320,15 @@ class _Solver:
         self, u: Expr, t: Expr, terms: Mapping[Expr, int], offset: int, linear: Mapping[str, int]
     ) -> bool:
         """Use u = t + rest where t divides a variable by sizes, or is what such a division leaves."""
-
-        def base(*without: Expr) -> Expr:
-            others = {x: c for x, c in terms.items() if x not in without}
-            return simplify(Sub(u, from_terms(others, offset)), exact=True)
-
+        others = {x: c for x, c in terms.items() if x is not t}
+        whole = simplify(Sub(u, from_terms(others, offset)), exact=True)
         match t:
             case FloorDiv(a=Variable(name=name), b=p) if _is_quotient(t, self.sizes) and not linear:
                 if name in self.free and self.free[name].range.min == ZERO:
                     # u = v / p for a p that is not 0 (see `cases`): v = p * u + s for an s in 0:p.
                     s = Variable(self.fresh("s"))
                     self.free[s.name] = IterVar(s.name, Range(ZERO, p), "reduction")
-                    self._bind(name, simplify(Add(Mul(p, base(t)), s), exact=True))
+                    self._bind(name, simplify(Add(Mul(p, whole), s), exact=True))
                     return True
             case FloorMod(a=a, b=p) if not linear and not isinstance(p, IntImm):
                 # The last digit of p * w + v.
@@ -343,7 +338,7 @@ class _Solver:
                 if isinstance(v, Variable) and (c, rest) == (1, 0) and v.name in self.free:
                     r = self.free[v.name].range
                     if (r.min, simplify(r.extent, exact=True)) == (ZERO, p):
-                        return self._solve(base(t), v)
+                        return self._solve(whole, v)
             case _:
                 pass
         return False

@@ -15,14 +15,7 @@ from tc.interop.fx.backend import backend  # noqa: E402
 from tc.interop.fx.views import packet  # noqa: E402
 
 assert tc.torch  # which registers the backend
-
-
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def operand(*shape, like=torch.float64):

@@ -16,14 +16,7 @@ from tc.interop.fx import views  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
 assert tc.torch  # which registers the backend
-
-
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def close(a, b, tolerance=1e-5):

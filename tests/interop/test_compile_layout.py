@@ -13,17 +13,12 @@ from tc.interop.fx import layout  # noqa: E402
 
 nn, F = torch.nn, torch.nn.functional
 assert tc.torch  # which registers the backend
-pytestmark = pytest.mark.skipif(
-    not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN keeps the layouts of a model"
-)
-
-
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
+pytestmark = [
+    pytest.mark.usefixtures("fresh_compiler"),
+    pytest.mark.skipif(
+        not torch.backends.mkldnn.is_available(), reason="PyTorch without oneDNN keeps the layouts of a model"
+    ),
+]
 
 
 class Model(nn.Module):

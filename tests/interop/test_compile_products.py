@@ -11,14 +11,7 @@ from tc.interop.fx import choice  # noqa: E402
 
 F = torch.nn.functional
 assert tc.torch  # which registers the backend
-
-
-@pytest.fixture(autouse=True)
-def _fresh():
-    torch._dynamo.reset()
-    torch.manual_seed(0)
-    yield
-    torch._dynamo.reset()
+pytestmark = pytest.mark.usefixtures("fresh_compiler")
 
 
 def operand(*shape, like=torch.float64):

@@ -3,8 +3,8 @@ does all of it (TC_TESTS=all).
 
 `examples(n)` is for hypothesis.  Of parametrised tests `@pytest.mark.share(k)` runs a k-th part: one in
 which as many values of each parameter occur as can be, and among equal ones the names of the tests decide.
-Without a mark, an eighth of those run that generate code and of which there are more than a few.  Oracles
-follow the passes in every other one of those that run; the results are compared in all of them.
+Without a mark, a tenth of those run that generate code and of which there are more than a few.  Oracles
+follow the passes in every third one of those that run; the results are compared in all of them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from collections.abc import Iterable, Sequence
 import pytest
 
 _FEW = 3
-_PART = 8
+_PART = 10
+_VERIFIED = 3
 _JUDGED = frozenset(("backends", "conformance", "simt"))  # folders whose tests compare results
 _GENERATE_CODE = frozenset(("backends", "codegen", "conformance", "ir", "poly", "simt"))  # folders
 ALL = os.environ.get("TC_TESTS") == "all"
@@ -43,7 +44,7 @@ def leave_out(items: Iterable[pytest.Item]) -> None:
                 x.add_marker(pytest.mark.slow)
         if not ALL and found[0].path.parent.name in _JUDGED:
             ran = [x for x in found if x in kept]
-            for x in set(ran) - _spread(ran, -(-len(ran) // 2)):
+            for x in set(ran) - _spread(ran, -(-len(ran) // _VERIFIED)):
                 x.add_marker(pytest.mark.unverified)
 
 

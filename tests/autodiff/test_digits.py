@@ -60,7 +60,7 @@ CASES = {
 GATHERED = set(CASES) - {"a loop around"}
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(5)
 @pytest.mark.filterwarnings("ignore::tc.EmptyRange")
 @pytest.mark.parametrize("backend", ["reference", "cpu"])
 @pytest.mark.parametrize("name", CASES)
@@ -82,6 +82,7 @@ def test_adjoints_against_tangents(name: str, backend: str) -> None:
         assert (d_x * v).sum() == pytest.approx((d_y * t_y).sum(), rel=1e-10, abs=1e-10)
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["heads", "groups and their members"])
 def test_second_derivatives(name: str) -> None:
     source, cases = CASES[name]

@@ -162,6 +162,7 @@ def test_what_is_returned_has_memory_of_its_own():
         torch.testing.assert_close(y, x @ w)
 
 
+@pytest.mark.slow
 def test_sizes_that_vary():
     run = torch.compile(recurrent, backend="tc", dynamic=True)
     for n in (2, 4, 7):

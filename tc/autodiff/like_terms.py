@@ -29,18 +29,34 @@ def combined(e: Expr) -> Expr:
     """An expression with the value of `e` but for rounding, in which no terms of a sum are alike."""
     if not isinstance(e, Add | Sub) or not e.dtype.is_inexact:
         return rebuild(e, combined)
-    terms = [rebuild(t, combined) for t in _terms(e)]
+    found = list(_terms(e))
+    inner = [rebuild(t, combined) for t, _ in found]
+    terms = [minus(t) if negated else t for t, (_, negated) in zip(inner, found, strict=True)]
     fewer = _products(_choices(terms))
-    return _sum(fewer) if len(fewer) < len(terms) else rebuild(e, combined)
+    if len(fewer) < len(terms):
+        return _sum(fewer)
+    rest = iter(inner)
+
+    def as_it_was(x: Expr) -> Expr:
+        return rebuild(x, as_it_was) if isinstance(x, Add | Sub) else next(rest)
+
+    return as_it_was(e)
 
 
-def _terms(e: Expr, negated: bool = False) -> Iterator[Expr]:
+def _terms(e: Expr, negated: bool = False) -> Iterator[tuple[Expr, bool]]:
+    """The terms of a sum, in order, and whether each is taken away."""
     match e:
         case Add() | Sub():
             yield from _terms(e.a, negated)
             yield from _terms(e.b, negated != isinstance(e, Sub))
         case _:
-            yield minus(e) if negated else e
+            yield e, negated
+
+
+def _together(values: Sequence[Expr]) -> Expr:
+    """The sum of values whose own terms are not alike."""
+    terms = [minus(t) if negated else t for v in values for t, negated in _terms(v)]
+    return _sum(_products(_choices(terms)))
 
 
 def _sum(terms: Sequence[Expr]) -> Expr:
@@ -91,9 +107,9 @@ def _branch(e: Expr) -> tuple[Expr, Expr] | None:
 def _choice(condition: Expr, then: Sequence[Expr], otherwise: Sequence[Expr]) -> Expr:
     some = (then or otherwise)[0]
     if not then:
-        return IfThenElse(Not(condition), combined(_sum(otherwise)), number(0, some))
-    rest = combined(_sum(otherwise)) if otherwise else number(0, some)
-    return IfThenElse(condition, combined(_sum(then)), rest)
+        return IfThenElse(Not(condition), _together(otherwise), number(0, some))
+    rest = _together(otherwise) if otherwise else number(0, some)
+    return IfThenElse(condition, _together(then), rest)
 
 
 def _products(terms: Sequence[Expr]) -> list[Expr]:

@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 
 import tc
+from tc.autodiff.like_terms import combined
+from tc.dtypes import FLOAT64
+from tc.ir.expr import Add, Expr, Mul, Variable
 
 
 def gradient(formula: str, params: str = "double(N) x, double(N) y") -> str:
@@ -69,3 +72,12 @@ def test_random_formulas(seed: int) -> None:
     _, t_z = tc.interpret(tc.jvp(source), x, y, v, w)
     d_x, d_y = tc.interpret(tc.grad(source), x, y, d_z)
     np.testing.assert_allclose((d_x * v + d_y * w), d_z * t_z, rtol=1e-10, atol=1e-10)
+
+
+def test_sums_in_sums_take_one_walk() -> None:
+    """Each level once: of forty levels, two walks a level would not end."""
+    x = Variable("x", FLOAT64)
+    e: Expr = x
+    for k in range(40):
+        e = Add(Mul(e, x), Variable(f"y{k}", FLOAT64))
+    assert combined(e) == e

@@ -31,6 +31,11 @@ def program(seed: int) -> Whole:
     return _Maker(random.Random(seed), seed).program()
 
 
+def without_iterations(seed: int) -> bool:
+    """Whether the loops over T of a program have no iterations."""
+    return seed % 8 == 5
+
+
 _DTYPES = {"int": np.int32, "int64": np.int64, "float": np.float32, "double": np.float64}
 _INPUTS: Mapping[str, tuple[str, ...]] = {
     "v": ("N",),
@@ -49,8 +54,8 @@ class _Maker(Expressions):
     def __init__(self, rng: random.Random, seed: int) -> None:
         n, few = rng.choice(_EXTENTS), rng.choice(_EXTENTS[:9])
         sizes = {"N": n, "M": few, "K": rng.choice(_EXTENTS[:11]), "T": rng.randint(1, 5)}
-        if seed % 8 == 5:
-            sizes["T"] = 0  # loops without iterations
+        if without_iterations(seed):
+            sizes["T"] = 0
         super().__init__(rng, sizes)
         self.numbers = np.random.default_rng(seed)
         self.type = rng.choice(tuple(_DTYPES))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from tc.autodiff.arithmetic import number
 from tc.autodiff.cut_ranges import cut
 from tc.autodiff.existing_reads import choice, holds, reads_exist
-from tc.autodiff.fibres import Fibre, fibre, has_quotients, in_box
+from tc.autodiff.fibres import Fibre, divisors_of, fibre, in_box
 from tc.autodiff.index_conditions import conjunction, reduced, within
 from tc.autodiff.loops import Loop, boxed, facts
 from tc.autodiff.names import Names
@@ -106,13 +106,13 @@ class Contributions:
 
     def divisors(
         self, d: Domain, args: tuple[Expr, ...], version: Version, loops: Sequence[Loop]
-    ) -> tuple[str, ...]:
-        """The sizes by which subscripts may divide so that the instances that read an element are found."""
-        sizes = tuple(self.tape.sizes)
-        if not has_quotients(args, sizes):
-            return ()
+    ) -> tuple[Expr, ...]:
+        """The divisors of subscripts of which the instances that read an element are found."""
+        found = divisors_of(args, self.tape.sizes)
         local = self.taken.local(x.name for x in d.vars)
-        return () if self._solved(args, _known_of(args, d, loops), d, version, local) is None else sizes
+        if not found or self._solved(args, _known_of(args, d, loops), d, version, local) is None:
+            return ()
+        return found
 
     def _solved(
         self,

@@ -70,21 +70,20 @@ class Fibre:
 
 
 def cases(
-    subscripts: Sequence[Expr], sizes: Collection[str] = ()
+    subscripts: Sequence[Expr], divisors: Sequence[Expr] = ()
 ) -> Iterator[tuple[tuple[Expr, ...], tuple[Expr, ...]]]:
     """Subscripts without `min` and `max`, and the conditions under which they are those that were given.
 
-    A quotient by `sizes` is 0 where they are, and else what `fibre` solves.
+    A quotient by one of the `divisors` is 0 where that is 0, and else what `fibre` solves.
     """
-    divisors = dict.fromkeys(x.b for e in subscripts for x in walk(e) if _is_quotient(x, sizes))
-    for args, known in _of_divisors(tuple(subscripts), tuple(divisors)):
+    for args, known in _of_divisors(tuple(subscripts), divisors):
         for found, conditions in _of_extremes(args):
             yield found, (*known, *conditions)
 
 
-def has_quotients(subscripts: Sequence[Expr], sizes: Collection[str]) -> bool:
-    """Whether variables are divided by sizes."""
-    return any(_is_quotient(x, sizes) for e in subscripts for x in walk(e))
+def divisors_of(subscripts: Sequence[Expr], sizes: Collection[str]) -> tuple[Expr, ...]:
+    """What variables are divided by, of sizes."""
+    return tuple(dict.fromkeys(x.b for e in subscripts for x in walk(e) if _is_quotient(x, sizes)))
 
 
 def _is_quotient(e: Expr, sizes: Collection[str]) -> TypeGuard[FloorDiv]:

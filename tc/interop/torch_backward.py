@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from tc.autodiff.gradient import Gradient
 from tc.errors import ArgumentError, SemanticError
@@ -148,8 +148,8 @@ class PassBackward:
             backward, found = self._op.backward, None
             if isinstance(backward, str) and backward != "auto":
                 found = self._op.another(backward)
-            elif not isinstance(backward, str) and hasattr(backward, "names"):
-                found = cast("Op", backward)
+            elif isinstance(backward, type(self._op)):
+                found = backward
             results = self._results
             known = {*self._op.names, *results.names}
             known |= {f"d_{n}" for n in results.names if results.is_inexact(n)}

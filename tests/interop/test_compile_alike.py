@@ -172,6 +172,18 @@ def test_sizes_that_vary():
             torch.testing.assert_close(q, p)
 
 
+def test_sizes_that_vary_beside_products_of_fixed_ones(recwarn):
+    def f(x, a, b, w):
+        return torch.sin(a @ w) + torch.cos(b @ w), torch.tanh(x + x) * 2.0
+
+    given = [torch.randn(5, 3), torch.randn(2, 3), torch.randn(2, 3), torch.randn(3, 24)]
+    torch._dynamo.mark_dynamic(given[0], 0)
+    run = torch.compile(f, backend="tc", options={"products": "pytorch"})
+    with torch.no_grad():
+        torch.testing.assert_close(run(*given), f(*given))
+    assert not [w for w in recwarn if issubclass(w.category, tc.PerformanceNotice)]
+
+
 def _unrolled(seed):
     """Steps that read parts of a tensor, and share some weights and some of the states before them."""
     rng = random.Random(seed)

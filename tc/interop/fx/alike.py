@@ -340,14 +340,13 @@ def _terms(root: Node) -> tuple[Terms, set[Node]]:
 
 
 def _is_sum(n: Node) -> bool:
+    """Whether a node adds two tensors of its own type and its own fixed sizes."""
     if n.op != "call_function" or n.target is not aten.add.Tensor or n.kwargs:
         return False
+    if not all(is_tensor(a) and _is_fixed(value(a).shape) for a in (n, *n.args)):
+        return False
     x = value(n)
-    return all(is_tensor(a) and _type(value(a)) == _type(x) for a in n.args)
-
-
-def _type(x: Any) -> Any:
-    return (*x.shape, x.dtype, x.device) if _is_fixed(x.shape) else x
+    return all((a.shape, a.dtype, a.device) == (x.shape, x.dtype, x.device) for a in map(value, n.args))
 
 
 def _is_fixed(sizes: Iterable[Any]) -> bool:

@@ -104,8 +104,15 @@ def _compile(
     if record is not None:
         record(report)
     try:
-        found = _laid_out(gm, example_inputs, kind)
-        found = with_joined_products(found, lambda k: k < _saved_from(kind))
+        context: Any = torch._guards.TracingContext.try_get()
+        strides = getattr(context, "output_strides", None) if kind == "forward" else None
+        saved_from = math.inf if strides is None else context.fw_metadata.num_forward
+
+        def returned(k: int) -> bool:
+            """Whether a caller sees an output; the others are kept for the pass backward."""
+            return k < saved_from
+
+        found = with_joined_products(_laid_out(gm, example_inputs, returned, strides), returned)
         made = rewritten(with_products(found, products, _alone), report)
     except Exception as e:  # whatever is wrong here, the model must run
         report.pieces.clear()
@@ -117,22 +124,16 @@ def _compile(
     return boxed(made.forward)
 
 
-def _laid_out(gm: Any, inputs: Sequence[Any], kind: str) -> Any:
-    """The graph with layouts of its own; those of what a forward pass saves are told to AOTAutograd."""
-    context: Any = torch._guards.TracingContext.try_get()
-    strides: list[Any] | None = getattr(context, "output_strides", None) if kind == "forward" else None
-    made = channels_innermost(gm, inputs, lambda k: k < _saved_from(kind))
+def _laid_out(
+    gm: Any, inputs: Sequence[Any], returned: Callable[[int], bool], strides: list[Any] | None
+) -> Any:
+    """The graph with layouts of its own; those of what a forward pass saves are told to AOTAutograd, in
+    `strides`."""
+    made = channels_innermost(gm, inputs, returned)
     if made is not gm and strides is not None:
         (end,) = (n for n in made.graph.nodes if n.op == "output")
         strides.extend(value(n).stride() if is_tensor(n) else None for n in end.args[0])
     return made
-
-
-def _saved_from(kind: str) -> float:
-    """How many outputs a caller sees; those behind are kept for the pass backward."""
-    context: Any = torch._guards.TracingContext.try_get()
-    told = kind == "forward" and getattr(context, "output_strides", None) is not None
-    return context.fw_metadata.num_forward if told else math.inf
 
 
 def rewritten(gm: Any, report: GraphReport) -> Any:

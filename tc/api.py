@@ -233,6 +233,20 @@ def _reduce(kernel: Kernel) -> tuple[Any, ...]:
 copyreg.pickle(Kernel, _reduce)
 
 
+def _respecialize(kernel: Kernel, values: Mapping[str, int]) -> Compiled:
+    """A specialised kernel that was pickled or copied; its notices were issued when it was first compiled."""
+    with python_warnings.catch_warnings():
+        python_warnings.simplefilter("ignore", Warning)
+        return kernel.specialize(**values)
+
+
+def _reduce_compiled(one: Compiled) -> tuple[Any, ...]:
+    return _respecialize, (one.kernel, {**one.sizes, **one.scalars})
+
+
+copyreg.pickle(Compiled, _reduce_compiled)
+
+
 def _reduce_open(kernel: OpenKernel) -> tuple[Any, ...]:
     return _reopen, kernel.recipe
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TypeGuard
 
 from tc.ir.expr import (
@@ -46,6 +47,7 @@ from tc.ir.expr import (
 from tc.ir.program import Box, IterVar, Range
 from tc.ir.simplify import from_terms, linear_terms, simplify
 
+MOST_CASES = 64  # of subscripts with `min` and `max`; three that are clamped have as many
 _EXACT = (IntImm, Variable, Add, Sub, Mul, FloorDiv, FloorMod, Min, Max)
 
 
@@ -74,11 +76,13 @@ def cases(
 ) -> Iterator[tuple[tuple[Expr, ...], tuple[Expr, ...]]]:
     """Subscripts without `min` and `max`, and the conditions under which they are those that were given.
 
-    A quotient by one of the `divisors` is 0 where that is 0, and else what `fibre` solves.
+    A quotient by one of the `divisors` is 0 where that is 0, and else what `fibre` solves.  Where there would be
+    more than 64 cases `min` and `max` stay, which `fibre` does not solve.
     """
     for args, known in _of_divisors(tuple(subscripts), divisors):
-        for found, conditions in _of_extremes(args):
-            yield found, (*known, *conditions)
+        found = list(islice(_of_extremes(args), MOST_CASES + 1))
+        for chosen, conditions in found if len(found) <= MOST_CASES else ((args, ()),):
+            yield chosen, (*known, *conditions)
 
 
 def divisors_of(subscripts: Sequence[Expr], sizes: Collection[str]) -> tuple[Expr, ...]:

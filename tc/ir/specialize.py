@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from tc.errors import PreconditionError, Span
+from tc.errors import PreconditionError, RangeError, Span
 from tc.ir.evaluate import evaluate
 from tc.ir.expr import FALSE, TRUE, Call, Expr, rebuild, walk
 from tc.ir.intervals import Interval, box_interval, interval, is_index, within
@@ -109,3 +109,10 @@ def excluded(
         code="TC0601",
         help=f"pass arrays for which {needed}" + (f"; or {remedy}" if remedy else ""),
     )
+
+
+def ruled_out(e: RangeError, values: Mapping[str, int]) -> PreconditionError:
+    """The error of a program that is wrong for these sizes and scalars, from that of one which is for all."""
+    given = ", ".join(f"{k} = {v}" for k, v in values.items())
+    message = f"{e.message.removesuffix(' for all sizes')}, for {given}"
+    return PreconditionError(message, e.span, code="TC0601", notes=e.notes, help=e.help)

@@ -73,12 +73,14 @@ _WORDS = {
     "if": "a choice is a ternary: c ? a : b",
     "else": "a choice is a ternary: c ? a : b",
     "let": "a statement needs no keyword: y(i) = x(i); a value is named behind where: where a = x(i)",
+    "const": "a value is named behind where: y(i) = a * x(i) where a = 2",
     "var": "a statement needs no keyword: y(i) = x(i)",
     "return": "results are those named behind ->",
     "while": "there are loops with bounds alone: for t in 0:N { ... }",
     "lambda": "name it by a def of its own",
     "range": "write for t in 0:N { ... }",
 }
+_LOOP = "a loop has a range: for t in 0:N { ... }; an index needs none: y(i) = 2 * x(i)"
 _TRANSPOSED = "a transposed tensor is one with its subscripts exchanged: B(j,i) = A(i,j)"
 _AT = (
     (re.compile(r"\*\*"), "write pow(x, y), or x * x"),
@@ -116,9 +118,11 @@ _NEXT_STATEMENT = re.compile(
 )
 _PAIR = re.compile(r"\([^()]*\)[^=;{}]*\)\s*arg(?:min|max)")
 
+_ARROW = re.compile(r"->|=>|<-|===?")
 _HEADER = re.compile(r"\bdef\s+\w+\s*(?:<[^<>]*>)?\s*\([^{}>]*$")  # an unfinished one
 
-_DECLARED = re.compile(r"[{;)]\s*(?:float|double|half|int|bool|u?int(?:8|16|32|64))\s*(?:\([^()]*\))?$")
+_ELEMENT = "float|double|half|bfloat16|int|bool|u?int(?:8|16|32|64)|float(?:16|32|64)|complex(?:64|128)"
+_DECLARED = re.compile(rf"[{{;)]\s*(?:{_ELEMENT})\s*(?:\([^()]*\))?$")
 
 
 def of_function(name: str) -> str | None:
@@ -144,6 +148,8 @@ def at(text: str, start: int, token: str) -> str | None:
     if help := _of_statements(text, start, token, before):
         return help
     if token == "[":
+        if _HEADER.search(before):
+            return "a shape stands in parentheses behind the type: float(N,M) x"
         return "subscripts stand in parentheses: x(i,j); brackets say what lies outside: x[zero](i-1)"
     if token == ":" and re.search(r"\(\s*(?:[^()]*,)?$", before):
         return "a whole dimension is an index variable: y(i) = x(i)"
@@ -153,6 +159,16 @@ def at(text: str, start: int, token: str) -> str | None:
         return f"tensors have no methods; {_SUM.format('s(i) +=! x(i,k)')}"
     if token in _TYPES:
         return of_type(token)
+    if token in (")", ",") and _HEADER.search(before) and re.search(r"[(,]\s*\w+$", before):
+        return "a type stands before its name: float(N) x"
+    if re.search(r"\bfor(?:\s+\w+)?$", before) and token != "in":
+        return _LOOP
+    if "{" in before and (m := _ARROW.match(text, start - (text[start - 1] == "="))) and m.end() > start:
+        return "an assignment is written =, and a sum +=!; conditions are compared by =="
+    if re.match(r"(?:mean|avg|sum|prod)\s*=", text[start:]):
+        return f"there are the reductions +=! *=! min=! max=! argmin=! argmax=!; {FUNCTIONS['mean']}"
+    if start == len(text) - len(text.lstrip()) or before.endswith("}"):
+        return "a program is one def after another: def f(float(N) x) -> (y) { y(i) = 2 * x(i) }"
     if token == ":" and _HEADER.search(before):
         return "a type stands before its name: float(N) x"
     if token == "=" and _HEADER.search(before):

@@ -376,7 +376,7 @@ def _unexpected_token(source: Source, e: Any) -> ParseError:
             help="a def is written def NAME(parameters) -> (returns) { statements }",
         )
     help = None
-    if str(token).startswith("=") and re.search(r"[_a-zA-Z0-9]\s*\([^()]*\)\s*$", before):
+    if str(token) == "=" and re.search(r"[_a-zA-Z0-9]\s*\([^()]*\)\s*$", before):
         help = (
             "a name directly followed by '(' is an access; end the statement before one that starts "
             "with '(' by ';'"

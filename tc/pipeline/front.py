@@ -15,7 +15,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tc.dtypes import INT32, INT64, DType
-from tc.errors import DataDependentAccess, InternalError, NarrowedRange, RangeError, Source, Warning
+from tc.errors import (
+    DataDependentAccess,
+    InternalError,
+    NarrowedRange,
+    RangeError,
+    Source,
+    Warning,
+)
 from tc.ir import expr as x
 from tc.ir import verify, wrapping
 from tc.ir.boxes import Boxes
@@ -23,6 +30,7 @@ from tc.ir.dropped import dropped
 from tc.ir.lower import lower
 from tc.ir.printer import program_text
 from tc.ir.program import Precondition, Program, Range
+from tc.ir.specialize import ruled_out
 from tc.ir.specialize import specialize as specialize_program
 from tc.lang import notations
 from tc.lang import resolved as r
@@ -231,7 +239,7 @@ def _lowered(state: _BuildState) -> _BuildState:
 
 
 def _legal_program(state: _BuildState) -> _BuildState:
-    return replace(state, program=_legal(state.program, state.ranges, state.variant.checks))
+    return replace(state, program=_legal(state.program, state.ranges, state.variant))
 
 
 def _in_place(state: _BuildState) -> _BuildState:
@@ -288,10 +296,20 @@ BUILD = PassList[_BuildState](
 )
 
 
+# Codes of what no sizes allow: a negative extent, elements outside of a tensor, extents that differ.
+_RULED_OUT = frozenset(("TC0304", "TC0305", "TC0307", "TC0309"))
+
+
 @standard
 def build(f: Front, variant: Variant) -> Built:
-    """The symbolic program of a variant; raises `RangeError`, `SemanticError` where it is not legal."""
-    st = BUILD.run(_BuildState(f, variant, f.ranges, f.typed))
+    """The symbolic program of a variant; raises `RangeError`, `SemanticError` where it is not legal, and
+    `PreconditionError` where only the values that the variant was made for are at fault."""
+    try:
+        st = BUILD.run(_BuildState(f, variant, f.ranges, f.typed))
+    except RangeError as e:
+        if variant.scalars and e.code in _RULED_OUT:
+            raise ruled_out(e, dict(variant.scalars)) from None
+        raise
     return Built(f, variant, st.typed, st.ranges, st.program)
 
 
@@ -363,7 +381,7 @@ def specialize(built: Built, sizes: Mapping[str, int], scalars: Mapping[str, int
 # ---- legality
 
 
-def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
+def _legal(program: Program, ranges: Ranges, variant: Variant) -> Program:
     """Prove the program legal for all sizes, or attach what is left as preconditions and run-time checks.
 
     An access that range inference left open is decided exactly where it is affine; where it is not, the
@@ -375,7 +393,9 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     from tc.poly.scop import build as build_scop
     from tc.transforms.program.segments import in_domains, parts, segments
 
+    checks = variant.checks
     preconditions = list(program.preconditions)
+    at_values = _at_values(program, variant)
     left: dict[int, list[Obligation]] = {}
     dynamic: set[tuple[int, int]] = set()
     for o in ranges.obligations:
@@ -386,7 +406,8 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     marked = _mark(program, dynamic)
     with isl_context():
         for part in segments(parts(marked)):
-            exact.in_place(build_scop(part.program))
+            assumed = (*part.program.preconditions, *at_values)
+            exact.in_place(build_scop(replace(part.program, preconditions=assumed)))
         everywhere = in_domains(marked)
         verdicts = exact.out_of_bounds(build_scop(everywhere, wrapping.MOST), frozenset(left)) if left else ()
     for v in verdicts:
@@ -413,7 +434,7 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     preconditions += _not_wrapping(everywhere, frozenset(left))
     allowed = tuple(dict.fromkeys(preconditions))
     with isl_context():
-        scop = build_scop(replace(everywhere, preconditions=allowed))
+        scop = build_scop(replace(everywhere, preconditions=(*allowed, *at_values)))
         if marked.loops:
             exact.undefined_in_loops(scop, marked.stages)
         else:
@@ -422,6 +443,12 @@ def _legal(program: Program, ranges: Ranges, checks: bool) -> Program:
     if not checks:
         program = replace(program, stages=tuple(replace(s, checked=()) for s in program.stages))
     return replace(program, preconditions=allowed)
+
+
+def _at_values(program: Program, variant: Variant) -> list[Precondition]:
+    """That the sizes have the values that a variant was made for."""
+    given = [(n, v) for n, v in variant.scalars if n in program.sizes]
+    return [Precondition(x.EQ(x.Variable(n), x.IntImm(v)), f"made for {n} = {v}", None) for n, v in given]
 
 
 def _not_wrapping(program: Program, sites: frozenset[int]) -> Iterator[Precondition]:

@@ -65,6 +65,7 @@ class Parameters:
     of_expr: dict[Expr, int] = field(default_factory=dict[Expr, int])
     base: frozenset[str] = frozenset()  # source names of sizes and unspecialised scalars
     sizes: frozenset[str] = frozenset()  # source names of sizes
+    given: dict[str, int] = field(default_factory=dict[str, int])  # values of specialised scalars
     summands: float = INT32_SUMMANDS  # indices of which a sum in int32 does not wrap around
     frozen: bool = False  # set when all have been declared: then spaces are made
 
@@ -72,7 +73,9 @@ class Parameters:
     def of(program: Program, names: Names, summands: float = INT32_SUMMANDS) -> Parameters:
         known = [*program.sizes]
         known += [s.name for s in program.scalars if s.specialized and s.value is None and s.dtype.is_int]
-        p = Parameters(names, base=frozenset(known), sizes=frozenset(program.sizes), summands=summands)
+        sizes = frozenset(program.sizes)
+        given = {s.name: int(s.value) for s in program.scalars if s.specialized and s.value is not None}
+        p = Parameters(names, base=frozenset(known), sizes=sizes, given=given, summands=summands)
         for n in known:
             p._add(Variable(n), n)
         return p

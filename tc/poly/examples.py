@@ -14,7 +14,7 @@ from tc.poly.scop import Scop
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """A point of a set: the values of sizes and scalars, and its coordinates."""
+    """A point of a set: the values of sizes and scalars, with those that are given, and its coordinates."""
 
     sizes: dict[str, int]
     point: tuple[int, ...]
@@ -49,7 +49,7 @@ def example(parameters: Parameters, where: isl.Set) -> Example | None:
         e = parameters.values.get(n)
         if isinstance(e, Variable):
             sizes[e.name] = v
-    return Example(sizes, tuple(values[len(names) :]))
+    return Example({**sizes, **parameters.given}, tuple(values[len(names) :]))
 
 
 def pair(parameters: Parameters, relation: isl.Map) -> tuple[Example, Example] | None:

@@ -49,6 +49,30 @@ def test_kernels_copy_and_pickle(how: str, dynamic: Any) -> None:
     np.testing.assert_array_equal(other(ones(2, 3), ones(3, 4), 2), np.full((2, 4), 6))
 
 
+@pytest.mark.parametrize("how", COPIES)
+@pytest.mark.parametrize("backend", ["cpu", "reference", "halide", "opencl"])
+@pytest.mark.parametrize("dynamic", [(), ("M",)])
+def test_specialised_kernels_copy_and_pickle(how: str, backend: str, dynamic: Any) -> None:
+    if dynamic and backend in ("halide", "opencl"):
+        pytest.skip("it has no dynamic sizes")
+    one = tc.compile(MM, backend, dynamic=dynamic).specialize(M=2, K=3, N=4)
+    one(ones(2, 3), ones(3, 4), 2)
+    other = COPIES[how](one)
+    assert isinstance(other, tc.Compiled)
+    assert (other.sizes, other.backend) == (one.sizes, backend)
+    np.testing.assert_array_equal(other(ones(2, 3), ones(3, 4), 2), np.full((2, 4), 6))
+    with pytest.raises(tc.ArgumentError, match=r"specialised for (M = 2|K = 3)"):
+        other(ones(5, 7), ones(7, 4), 1)
+
+
+def test_a_pickled_specialised_kernel_gives_its_notices_only_once() -> None:
+    source = "def f(float(N) A) -> (B) { B(i) = A(i) where i in 0:N/2 }"
+    kernel = tc.compile(source, "reference")
+    with pytest.warns(tc.Warning, match="0:N/2"):
+        one = kernel.specialize(N=1)
+    assert pickle.loads(pickle.dumps(one))(ones(1)).shape == (0,)  # warnings are errors here
+
+
 def test_a_copy_of_another_entry_is_of_that_entry() -> None:
     kernel = tc.compile(MM + TWO, "reference", entry="mm")
     assert pickle.loads(pickle.dumps(kernel)).name == "mm"

@@ -65,3 +65,46 @@ def test_what_the_host_cannot_compute_is_an_error(bound: str) -> None:
     with pytest.raises(tc.RangeError) as caught:
         tc.compile(source, "reference").ranges.at(N=4)
     assert caught.value.code == "TC0310"
+
+
+@pytest.mark.parametrize(
+    ("statements", "n", "message"),
+    [
+        ("Y(i) = X(i) where i in 0:int(float(N)*1.1)", 15, "X(i) is out of bounds, for N = 15"),
+        ("Y(i) = X(i/2) where i in 0:int(float(N)*2.5)", 4, "X(i/2) is out of bounds, for N = 4"),
+        ("Y(i) = X(i) where i in 0:int(N*0.5)-3", 4, "has the negative extent -1, for N = 4"),
+        ("Y(i) = X(i)  Y(i) = 1 where i in 0:int(N*1.1)", 15, "outside its range 0:N, for N = 15"),
+    ],
+)
+def test_what_one_size_rules_out_is_no_error_of_the_program(statements: str, n: int, message: str) -> None:
+    source = f"def f(float(N) X) -> (Y) {{ {statements} }}"
+    kernel = tc.compile(source, "reference")
+    calls: tuple[Callable[..., object], ...] = (kernel, lambda x: tc.interpret(source, x))
+    for call in calls:
+        with pytest.raises(tc.PreconditionError) as e:
+            call(np.ones(n, np.float32))
+        assert e.value.code == "TC0601" and message in e.value.message
+    assert np.shape(kernel(np.ones(0 if "-3" not in statements else 8, np.float32)))
+
+
+def test_a_scalar_of_a_call_is_named_where_it_rules_a_range_out() -> None:
+    kernel = tc.compile("def f(float(N) X, int s) -> (Y) { Y(i) = X(i) where i in 0:N+s }", "reference")
+    with pytest.raises(tc.PreconditionError, match=r"X\(i\) is out of bounds, for s = 2") as e:
+        kernel(np.ones(4, np.float32), 2)
+    assert e.value.code == "TC0601"
+    assert kernel(np.ones(4, np.float32), -1).shape == (3,)
+
+
+@pytest.mark.parametrize(
+    ("statements", "shown"),
+    [
+        ("Y(i) = X(i) where i in 0:int(N*0.4)  Y(i) = X(i) where i in int(N*0.6):N", "for N = 15;"),
+        ("Y(i) = X(i)  Y(i) = Y(i+1) where i in 0:int(N*0.6)", "for N = 15;"),
+        ("Y(i) = X(i) where i in 0:N/s  Y(i) = X(i) where i in N/s+1:N", "for N = 1, s = 2;"),
+    ],
+)
+def test_an_example_has_the_values_of_the_call(statements: str, shown: str) -> None:
+    kernel = tc.compile(f"def f(float(N) X, int s) -> (Y) {{ {statements} }}", "reference")
+    with pytest.raises(tc.SemanticError) as e:
+        kernel(np.ones(15, np.float32), 2)
+    assert shown in (e.value.help or "")

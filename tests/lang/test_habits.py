@@ -59,6 +59,17 @@ TYPED = [
     ("y(i) = x(i) where i in 0:4:2, a = 3", "no step"),
     ("for t in 0:4:2 { y(t) = x(t) }", "no step"),
     ("y(k) = x(k) where k in 0:V", "pass it, int V"),
+    ("for (int i = 0; i < N; i++) y(i) = x(i)", "a loop has a range: for t in 0:N"),
+    ("for i = 0:N { y(i) = x(i) }", "a loop has a range: for t in 0:N"),
+    ("y mean=! x(i)", "reductions +=! *=! min=! max=!"),
+    ("y(i) sum= x(i)", "reductions +=! *=! min=! max=!"),
+    ("y(i) == x(i)", "an assignment is written ="),
+    ("y(i) -> x(i)", "an assignment is written ="),
+    ("y(i) => x(i)", "an assignment is written ="),
+    ("y(i) <- x(i)", "an assignment is written ="),
+    ("y(i) = x(i) === 2 ? 1 : 0", "compared by =="),
+    ("const a = 3; y(i) = a * x(i)", "behind where: y(i) = a * x(i) where a = 2"),
+    ("y(i) = x(i) } y(i) = 2", "one def after another"),
     ("y(i/2) += x(i)", "make a scatter: O(P(i)) += …"),
 ]
 
@@ -78,6 +89,13 @@ def test_the_help_says_what_to_write(body: str, help: str) -> None:
         ("def f(x: float(N)) -> (y)", "before its name: float(N) x"),
         ("def f(float(N) x, z: float(N)) -> (y)", "before its name: float(N) x"),
         ("def f(float(N) x, float eps=1e-5) -> (y)", "parameters have no default values"),
+        ("def f(x)", "before its name: float(N) x"),
+        ("def f(x, z) -> (y)", "before its name: float(N) x"),
+        ("def f(float[N] x) -> (y)", "in parentheses behind the type: float(N,M) x"),
+        ("def f(float x[N]) -> (y)", "in parentheses behind the type: float(N,M) x"),
+        ("def f<T>(T[N, M] x) -> (y)", "in parentheses behind the type: float(N,M) x"),
+        ("fn f(float(N) x) -> (y)", "one def after another"),
+        ("void f(float(N) x)", "one def after another"),
     ],
 )
 def test_headers_of_other_languages(header: str, help: str) -> None:

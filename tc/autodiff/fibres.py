@@ -76,8 +76,8 @@ def cases(
 ) -> Iterator[tuple[tuple[Expr, ...], tuple[Expr, ...]]]:
     """Subscripts without `min` and `max`, and the conditions under which they are those that were given.
 
-    A quotient by one of the `divisors` is 0 where that is 0, and else what `fibre` solves.  Where there would be
-    more than 64 cases `min` and `max` stay, which `fibre` does not solve.
+    A quotient by one of the `divisors` is 0 where that is 0, and else what `fibre` solves.  Where there would
+    be more than 64 cases, `min` and `max` stay, which `fibre` does not solve.
     """
     for args, known in _of_divisors(tuple(subscripts), divisors):
         found = list(islice(_of_extremes(args), MOST_CASES + 1))

@@ -79,7 +79,9 @@ def _archive(kernel: Any, request: Request) -> tuple[dict[str, Array], dict[str,
         raise ArgumentError(
             f"--data {path}: it is {' or '.join(DATA)}, or a .npz file",
             code="TC0515",
-            help=did_you_mean(path, DATA) or "write a file with np.savez(path, A=…, B=…)",
+            help="a .npy file is of one array: --input NAME=FILE.npy"
+            if path.endswith(".npy")
+            else did_you_mean(path, DATA) or "write a file with np.savez(path, A=…, B=…)",
         )
     scalars = {p.name for p in kernel.front.checked.params if isinstance(p, r.ScalarParam)}
     try:

@@ -304,6 +304,11 @@ def test_data_of_an_archive(run: Any) -> None:
             "nromal",
             "error[TC0515]: --data nromal: it is normal or integers, or a .npz file\n  = help: did you",
         ),
+        (
+            "one.npy",
+            "error[TC0515]: --data one.npy: it is normal or integers, or a .npz file\n"
+            "  = help: a .npy file is of one array: --input NAME=FILE.npy",
+        ),
         ("absent.npz", "error[TC0516]: absent.npz: No such file"),
         ("text.npz", "error[TC0516]: text.npz is not a .npz file of numbers"),
         ("objects.npz", "error[TC0516]: objects.npz is not a .npz file of numbers"),

@@ -59,19 +59,30 @@ class _Maker(base.Maker):
 
     def statement(self, k: int) -> None:
         vectors = [n for n, r in self.p.ranks.items() if r == "i" and n != "x"]
-        if vectors and self.chance(12):
-            name = self.rng.choice(vectors)
-            rank, self.own = self.p.ranks.pop(name), name
-            value = self.term("i", 2)
-            self.p.ranks[name] = rank
-            text = self.real(value) if name in self.p.real else f"cdouble({value.text})"
-            self.p.lines.append(f"{name}(X(i)) += {text}")
+        if self.chance(6):
+            start = self.real(self.term("i", 1))
+            self.p.lines.append(f"T{k}(i) = {start} where i in 0:N")
+            self.p.ranks[f"T{k}"] = "i"
+            self.p.real.add(f"T{k}")
+            self.scatter(f"T{k}")
+        elif vectors and self.chance(12):
+            self.scatter(self.rng.choice(vectors))
         elif self.chance(12):
             self.p.lines.append(f"(T{k}) = g(x)")
             self.p.ranks[f"T{k}"] = "i"
         else:
             super().statement(k)
             self.some_real(k)
+
+    def scatter(self, name: str) -> None:
+        """A reduction into elements that data choose; of real numbers any."""
+        rank, self.own = self.p.ranks.pop(name), name
+        value = self.term("i", 2)
+        self.p.ranks[name] = rank
+        is_real = name in self.p.real
+        text = self.real(value) if is_real else f"cdouble({value.text})"
+        op = self.rng.choice(["+=", "max=", "min=", "*="]) if is_real else "+="
+        self.p.lines.append(f"{name}(X(i)) {op} {text}")
 
     def some_real(self, k: int) -> None:
         """A tensor that a statement began has real numbers, if they are that before they become complex."""

@@ -1,4 +1,8 @@
-"""Adjoints of reductions that are no sums: minima, maxima and products."""
+"""Adjoints of reductions that are no sums: minima, maxima and products.
+
+Those into elements that data choose, as `m(p(n)) max= x(n)`, have the same ones: what is known of an element
+stands in a tensor of the shape of the target, and an instance looks it up where it writes.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +12,10 @@ from typing import Literal
 
 from tc.autodiff.arithmetic import number
 from tc.autodiff.cut_ranges import Reduced
-from tc.autodiff.index_conditions import reduced
+from tc.autodiff.index_conditions import conjunction, reduced
 from tc.autodiff.loops import Loop, boxed, counters, facts, ranges
-from tc.autodiff.tape import Definition, Tape, Version, mapped
+from tc.autodiff.names import Names
+from tc.autodiff.tape import Definition, Tape, Version, mapped, scatters
 from tc.dtypes import FLOAT32, INT32
 from tc.ir.expr import (
     EQ,
@@ -30,7 +35,7 @@ from tc.ir.expr import (
     imm,
     rebuild,
 )
-from tc.ir.program import Domain, IterVar, Range
+from tc.ir.program import Box, Domain, IterVar, Range
 from tc.ir.simplify import simplify
 
 
@@ -45,6 +50,50 @@ class Made:
     definitions: tuple[Definition, ...]
     factor: Expr
     chosen: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Elements:
+    """The elements that a reduction writes: all of them, as a domain and by its variables, and the one that an
+    instance writes."""
+
+    domain: Domain
+    at: tuple[Expr, ...]
+    written: tuple[Expr, ...]
+
+    @staticmethod
+    def of(d: Definition, tape: Tape, names: Names) -> _Elements:
+        if not scatters(d):
+            pure = tuple(v for v in d.domain.vars if v.kind == "pure")
+            at = tuple(Variable(v.name) for v in pure)
+            return _Elements(Domain(pure), at, at)
+        v, local = tape.versions[d.target], names.local()
+        own = tuple(IterVar(local(f"k{n}"), r, "pure") for n, r in enumerate(v.own))
+        return _Elements(Domain(own), tuple(Variable(x.name) for x in own), d.args[v.lead :])
+
+    @property
+    def box(self) -> Box:
+        return tuple(v.range for v in self.domain.vars)
+
+
+def first_of_scattered(d: Definition, own: Expr, fresh: Callable[[str], str], to: _Elements) -> Made:
+    """Of the instances that write the extreme into an element, the first in the order of their variables: the
+    least value of one variable after another, among those that have the least of the variables before."""
+    versions: list[Version] = []
+    definitions: list[Definition] = []
+    equal: Expr = Or(EQ(d.value, own), NE(d.value, d.value))
+    chosen: list[Expr] = []
+    for v in (v for v in d.domain.vars if v.kind == "reduction"):
+        name = fresh(f"{d.target}_at")
+        index, behind = (Cast(INT32, e) for e in (Variable(v.name), simplify(v.range.end, exact=True)))
+        versions.append(Version(name, name, INT32, to.box, "temporary"))
+        least = Select(conjunction([equal, *chosen]), index, behind)
+        definitions += (
+            Definition(name, to.at, None, behind, to.domain, True, span=d.span),
+            Definition(name, to.written, "min", least, d.domain, span=d.span),
+        )
+        chosen.append(EQ(index, Call(name, to.written, INT32, "func")))
+    return Made(tuple(versions), tuple(definitions), number(1, own), tuple(chosen))
 
 
 def first(d: Definition, own: Expr, fresh: Callable[[str], str], left: Reduced) -> Made:
@@ -90,16 +139,19 @@ def first(d: Definition, own: Expr, fresh: Callable[[str], str], left: Reduced) 
     return Made(tuple(versions), tuple(definitions), number(1, own), chosen)
 
 
-def of_reduction(d: Definition, own: Expr, fresh: Callable[[str], str], ties: str, tape: Tape) -> Made:
+def of_reduction(d: Definition, own: Expr, names: Names, ties: str, tape: Tape) -> Made:
     """What a minimum, a maximum or a product needs, in the iterations that it is in."""
+    to = _Elements.of(d, tape, names)
     if d.op == "*":
-        made = product(d, own, fresh)
+        made = product(d, own, names.fresh, to)
     elif ties == "split":
-        made = shared(d, own, fresh)
+        made = shared(d, own, names.fresh(f"{d.target}_ties"), to)
+    elif scatters(d):
+        made = first_of_scattered(d, own, names.fresh, to)
     else:
-        names = (*tape.sizes, *(loop.name for loop in d.loops))
+        counted = (*tape.sizes, *(loop.name for loop in d.loops))
         known = (*tape.facts, *facts(d.loops), *(GE(Variable(s), ONE) for s in tape.given))
-        made = first(d, own, fresh, lambda conditions, vs: reduced(conditions, vs, names, known))
+        made = first(d, own, names.fresh, lambda conditions, vs: reduced(conditions, vs, counted, known))
     return in_iterations(made, d.loops)
 
 
@@ -113,42 +165,36 @@ def _with_a_value(v: IterVar, outer: Sequence[IterVar], left: Reduced) -> tuple[
     return replace(v, range=Range(v.range.min, at_least_one)), (LT(Variable(v.name), v.range.end),)
 
 
-def shared(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:
+def shared(d: Definition, own: Expr, count: str, to: _Elements) -> Made:
     """All elements that equal the extreme, in equal shares."""
-    pure = tuple(v for v in d.domain.vars if v.kind == "pure")
-    count = fresh(f"{d.target}_ties")
-    at = tuple(Variable(v.name) for v in pure)
     one, zero = number(1, own), number(0, own)
     equal = Or(EQ(d.value, own), NE(d.value, d.value))
     definitions = (
-        Definition(count, at, None, zero, Domain(pure), True, span=d.span),
-        Definition(count, at, "+", Select(equal, one, zero), d.domain, span=d.span),
+        Definition(count, to.at, None, zero, to.domain, True, span=d.span),
+        Definition(count, to.written, "+", Select(equal, one, zero), d.domain, span=d.span),
     )
-    version = Version(count, count, own.dtype, tuple(v.range for v in pure), "temporary")
-    share = Div(one, Call(count, at, own.dtype, "func"))
+    version = Version(count, count, own.dtype, to.box, "temporary")
+    share = Div(one, Call(count, to.written, own.dtype, "func"))
     return Made((version,), definitions, share, (equal,))
 
 
-def product(d: Definition, own: Expr, fresh: Callable[[str], str]) -> Made:
+def product(d: Definition, own: Expr, fresh: Callable[[str], str], to: _Elements) -> Made:
     """The product of all other elements: the whole product over the element, but for zeros.  One zero alone
     gets the product of the others, and more than one leave nothing."""
-    pure = tuple(v for v in d.domain.vars if v.kind == "pure")
-    box = tuple(v.range for v in pure)
-    at = tuple(Variable(v.name) for v in pure)
     zeros, rest = fresh(f"{d.target}_zeros"), fresh(f"{d.target}_rest")
     none, one = number(0, own), number(1, own)
     counts = FLOAT32 if own.dtype.is_complex else own.dtype
     nought, single = imm(0, counts), imm(1, counts)
     is_zero = EQ(d.value, none)
     definitions = (
-        Definition(zeros, at, None, nought, Domain(pure), True, span=d.span),
-        Definition(zeros, at, "+", Select(is_zero, single, nought), d.domain, span=d.span),
-        Definition(rest, at, None, one, Domain(pure), True, span=d.span),
-        Definition(rest, at, "*", Select(is_zero, one, d.value), d.domain, span=d.span),
+        Definition(zeros, to.at, None, nought, to.domain, True, span=d.span),
+        Definition(zeros, to.written, "+", Select(is_zero, single, nought), d.domain, span=d.span),
+        Definition(rest, to.at, None, one, to.domain, True, span=d.span),
+        Definition(rest, to.written, "*", Select(is_zero, one, d.value), d.domain, span=d.span),
     )
     types = {zeros: counts, rest: own.dtype}
-    versions = tuple(Version(n, n, t, box, "temporary") for n, t in types.items())
-    count, others = (Call(n, at, t, "func") for n, t in types.items())
+    versions = tuple(Version(n, n, t, to.box, "temporary") for n, t in types.items())
+    count, others = (Call(n, to.written, t, "func") for n, t in types.items())
     alone = Select(is_zero, others, none)
     divided = Div(others, d.value)
     factor = IfThenElse(EQ(count, nought), divided, IfThenElse(EQ(count, single), alone, none))

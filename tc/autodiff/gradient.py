@@ -234,7 +234,7 @@ def _written(
     params += [write.parameter(n, recorded.versions[n], names, known, tensors) for n in before.values()]
     params += [write.parameter(s, recorded.versions[s], names, known, tensors) for s in saved]
     params += [write.parameter(n, found.versions[n], names, known, tensors) for n in found.seeds.values()]
-    returned = [returns(found.versions[n]) for n in found.of.values()]
+    returned = [returns(found.versions[n], known) for n in found.of.values()]
     name = names.fresh(f"{f.checked.name}_grad")
     arguments = {n: found.versions[n].box for n in (*before.values(), *saved, *found.seeds.values())}
     carried = {v for box in arguments.values() for x in box for v in variables(x.extent)}
@@ -273,10 +273,10 @@ def parameters(f: Front, recorded: Tape, names: Names, known: set[str]) -> list[
     ]
 
 
-def returns(v: Version) -> str:
-    """A returned tensor, with its type where its extents are sizes or numbers."""
+def returns(v: Version, sizes: Collection[str]) -> str:
+    """A returned tensor, with its type where its extents are sizes or numbers (and no scalars)."""
     dims = [simplify(x.extent, exact=True) for x in v.box]
-    plain = all(isinstance(x, (IntImm, Variable)) for x in dims) and dims
+    plain = all(isinstance(x, IntImm) or (isinstance(x, Variable) and x.name in sizes) for x in dims) and dims
     return write.returned(v, dims) if plain else v.name
 
 

@@ -55,4 +55,4 @@ def jvp(
     outputs = [found.versions[n] for n in (*recorded.outputs, *found.of.values())]
     definitions = contracted([write.from_zero(d, arguments) for d in definitions], found.versions)
     name = names.fresh(f"{f.checked.name}_jvp")
-    return write.definition(name, params, [*map(returns, outputs)], definitions, names)
+    return write.definition(name, params, [returns(v, known) for v in outputs], definitions, names)

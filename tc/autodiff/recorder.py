@@ -12,8 +12,7 @@ from tc.autodiff.fibres import in_box
 from tc.autodiff.index_conditions import reduced
 from tc.autodiff.loops import Loop, boxed, counters, facts, following, hull, ranges
 from tc.autodiff.settled import settled
-from tc.autodiff.tape import Definition, Tape, Version, mapped, reads
-from tc.errors import SemanticError
+from tc.autodiff.tape import Definition, Tape, Version, mapped, reads, scatters
 from tc.ir import program as ir
 from tc.ir.expr import (
     ONE,
@@ -174,8 +173,12 @@ class _Recorder:
         times = Range(ZERO, following(hull(loop.trips, self.around)))
         box = (*ranges(self.around), times, *b.box)
         v = self.versions[name] = replace(self.versions[name], box=box, carrier=loop)
+        start = (*counters(self.around), ZERO)
         if older is not None:
-            self._copy(name, (*counters(self.around), ZERO), b, older)
+            self._copy(name, start, b, older)
+        else:  # nothing that is read, but the first iteration starts from it
+            domain = _elements(b)
+            self._add(Definition(name, (*start, *_names_of(domain)), None, neutral("+", b.dtype), domain))
         return v
 
     def _is_local(self, b: Buffer, stages: Sequence[Stage]) -> bool:
@@ -349,13 +352,14 @@ class _Recorder:
         its combination with what was there."""
         assert state is not None
         assert d.op is not None
-        if any(isinstance(e, Call) and e.kind != "intrinsic" for a in d.args for e in walk(a)):
-            raise SemanticError(
-                f"'{d.op}=' into elements that data choose has no derivative here",
-                d.span,
-                code="TC0241",
-                help="write the gradient yourself; of '+=' there is one",
-            )
+        if scatters(d):
+            elements = _elements(b)
+            at = _names_of(elements)
+            before = Call(state.version, (*state.iteration, *at), b.dtype, "func")
+            value = _combine(d.op, before, self._part(b, d))
+            whole = Definition("", at, None, value, elements, span=d.span)
+            self._version(b, _State(state.version, state.iteration), whole)
+            return
         reduced = [v for v in d.domain.vars if v.kind == "reduction"]
         pure = _pure(d)
         value = self._part(b, d) if reduced or d.domain.conditions else d.value
@@ -371,15 +375,16 @@ class _Recorder:
         self._add(_onto(replace(d, op=None, value=value, domain=_pure(d)), state))
 
     def _part(self, b: Buffer, d: Definition) -> Expr:
-        """A reduction as a version of its own."""
+        """A reduction as a version of its own; of one whose elements data choose all of them."""
         assert d.op is not None
-        pure = _pure(d)
+        pure = _elements(b) if scatters(d) else _pure(d)
         part = self._begin(b, "temporary")
         box = (*ranges(self.around), *(v.range for v in boxed(pure, self.around).vars))
         self.versions[part] = replace(self.versions[part], box=box, in_place=False, once=True)
         at = (*counters(self.around), *_names_of(pure))
+        args = (*counters(self.around), *d.args) if scatters(d) else at
         self._add(Definition(part, at, None, neutral(d.op, b.dtype), pure, True, span=d.span))
-        self._add(replace(d, target=part, args=at))
+        self._add(replace(d, target=part, args=args))
         return Call(part, at, b.dtype, "func")
 
     def _read(self, e: Expr, target: str) -> Expr:

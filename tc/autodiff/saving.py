@@ -67,8 +67,9 @@ def saving(
     versions = {**recorded.versions, **kept}
     definitions = live_of(recorded.definitions, (*recorded.outputs, *saved))
     definitions = contracted([write.from_zero(d, {}) for d in definitions], versions)
-    params = parameters(f, recorded, names, set(recorded.sizes))
-    returned = [returns(versions[n]) for n in (*recorded.outputs, *saved)]
+    known = set(recorded.sizes)
+    params = parameters(f, recorded, names, known)
+    returned = [returns(versions[n], known) for n in (*recorded.outputs, *saved)]
     name = names.fresh(f"{f.checked.name}_saving")
     return Saving(write.definition(name, params, returned, definitions, names), saved)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
 from tc.autodiff.arithmetic import literal
@@ -107,23 +107,36 @@ def _typed(definitions: Sequence[Definition]) -> list[Definition]:
     before = -1
     while before != len(told):
         before = len(told)
-        told |= {d.target for d in definitions if any(_tells(e, defined, told) for e in walk(d.value))}
+        told |= {
+            d.target for d in definitions if any(_tells(e, defined, told) for e in _of_its_type(d.value))
+        }
 
     def typed(d: Definition) -> Definition:
         dtype = d.value.dtype
         if d.arg is not None or not dtype.is_float or dtype == FLOAT32:
             return d
         literal = isinstance(d.value, FloatImm) and d.target in told  # takes the type of the tensor
-        numbers = not any(_tells(e, set(), told) for e in walk(d.value))
+        numbers = not any(_tells(e, set(), told) for e in _of_its_type(d.value))
         return replace(d, value=Cast(dtype, d.value)) if numbers and not literal else d
 
     return list(map(typed, definitions))
+
+
+def _of_its_type(e: Expr) -> Iterator[Expr]:
+    """The parts of a value that give it its type: neither conditions nor subscripts."""
+    yield e
+    if isinstance(e, Cast) or e.dtype.is_bool or (isinstance(e, Call) and e.kind != "intrinsic"):
+        return
+    for part in children(e)[-2:] if isinstance(e, Select | IfThenElse) else children(e):
+        yield from _of_its_type(part)
 
 
 def _tells(e: Expr, defined: Set[str], told: Set[str]) -> bool:
     """Whether the type of a read is known: of a parameter, or of a tensor whose type is told."""
     if isinstance(e, Variable):
         return e.dtype != INDEX
+    if isinstance(e, Cast):
+        return not e.dtype.is_int
     return isinstance(e, Call) and e.kind != "intrinsic" and (e.name not in defined or e.name in told)
 
 

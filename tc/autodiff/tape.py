@@ -120,3 +120,8 @@ def reads(d: Definition | Stage) -> Iterator[Call]:
         for e in walk(root):
             if isinstance(e, Call) and e.kind != "intrinsic":
                 yield e
+
+
+def scatters(d: Definition) -> bool:
+    """Whether data choose the elements that a definition writes."""
+    return any(isinstance(e, Call) and e.kind != "intrinsic" for a in d.args for e in walk(a))

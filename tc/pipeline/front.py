@@ -433,11 +433,13 @@ def _legal(program: Program, ranges: Ranges, variant: Variant) -> Program:
                     preconditions.append(Precondition(o.condition, reason, o.span, o.shown, _remedy(o)))
     preconditions += _not_wrapping(everywhere, frozenset(left))
     allowed = tuple(dict.fromkeys(preconditions))
+    # What is defined depends on scalars, too: it is checked once they have values.
+    waits = any(s.specialized and s.value is None for s in program.scalars)
     with isl_context():
         scop = build_scop(replace(everywhere, preconditions=(*allowed, *at_values)))
-        if marked.loops:
+        if marked.loops and not waits:
             exact.undefined_in_loops(scop, marked.stages)
-        else:
+        elif not waits:
             exact.undefined(scop)
     program = _mark(program, dynamic if checks else set())
     if not checks:

@@ -360,6 +360,15 @@ PROGRAMS: dict[str, tuple[str, Mapping[str, int]]] = {
            }""",
         {"T": 3, "H": 2},
     ),
+    "rows that an extreme goes on": (
+        """def f(double(T,K,N) x) -> (h) {
+             for t in 0:T {
+               h(t,k) = x(t,k,0) * x(t,k,1)
+               h(t,k) max= x(t,k,n) * x(t,k,n)
+             }
+           }""",
+        {"T": 3, "K": 2, "N": 3},
+    ),
     "in halves": (
         """def f(double(T,N) x) -> (y) {
              h(i) = x(0,i)

@@ -20,6 +20,7 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from tc.dtypes import DType
+from tc.errors import SemanticError
 from tc.ir import expr as x
 from tc.ir.expr import Expr
 from tc.ir.program import (
@@ -210,6 +211,13 @@ class _Splitting:
 
     def _product(self, s: Stage) -> None:
         """`y(i) *= v(i,k)`: y(i) = y(i) * v(i,k) in a sequential loop over k."""
+        if any(isinstance(e, x.Call) and e.kind != "intrinsic" for a in s.args for e in x.walk(a)):
+            raise SemanticError(
+                "a product of complex numbers into elements that data choose is not compiled",
+                s.span,
+                code="TC0231",
+                help="tc.interpret computes it; in a kernel, loop over the factors and choose by ternaries",
+            )
         at: dict[str, Expr] = {}
         loops = list(s.loops)
         for v in s.domain.vars:

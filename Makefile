@@ -8,6 +8,8 @@ ifeq ($(origin PYTHON),undefined)
 PYTHON := $(shell for p in python3 python3.13 python3.12 python3.11; do \
 	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$p; break; }; done)
 endif
+# Tests start hundreds of processes that import tc: what is compiled to byte code is kept.
+unexport PYTHONDONTWRITEBYTECODE
 PYTEST := TC_VERIFY=1 $(BIN)/python -m pytest
 
 UNIT := lang errors halide ranges ir sac pipeline poly

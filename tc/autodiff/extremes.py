@@ -54,8 +54,8 @@ class Made:
 
 @dataclass(frozen=True, slots=True)
 class _Elements:
-    """The elements that a reduction writes: all of them, as a domain and by its variables, and the one that an
-    instance writes."""
+    """The elements that a reduction writes: all of them, as a domain and by its variables, and the one that
+    an instance writes."""
 
     domain: Domain
     at: tuple[Expr, ...]
@@ -85,7 +85,7 @@ def first_of_scattered(d: Definition, own: Expr, fresh: Callable[[str], str], to
     chosen: list[Expr] = []
     for v in (v for v in d.domain.vars if v.kind == "reduction"):
         name = fresh(f"{d.target}_at")
-        index, behind = (Cast(INT32, e) for e in (Variable(v.name), simplify(v.range.end, exact=True)))
+        index, behind = Cast(INT32, Variable(v.name)), Cast(INT32, simplify(v.range.end, exact=True))
         versions.append(Version(name, name, INT32, to.box, "temporary"))
         least = Select(conjunction([equal, *chosen]), index, behind)
         definitions += (

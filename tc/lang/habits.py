@@ -133,6 +133,13 @@ def of_function(name: str) -> str | None:
     return FUNCTIONS.get(name) or of_type(name)
 
 
+def of_name(name: str) -> str | None:
+    """Help for a name of a value that there is not."""
+    if re.fullmatch(r"[0-9.]+(?:[eE][0-9]+)?[iI]", name):
+        return f"an imaginary number is written {name[:-1]}j"
+    return NAMES.get(name)
+
+
 def of_type(name: str) -> str | None:
     """Help for a type that is none."""
     return f"write {_TYPES[name]}" if name in _TYPES else None

@@ -141,7 +141,7 @@ class StatementResolver:
             f"unknown name '{name}'",
             span,
             code="TC0201",
-            help=habits.NAMES.get(name)
+            help=habits.of_name(name)
             or did_you_mean(name, pool - {name})
             or "an index variable subscripts a tensor or has a 'where' range",
         )

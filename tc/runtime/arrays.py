@@ -220,7 +220,8 @@ def torch_type(tensor: Any, torch: Any, name: str, span: Span | None, role: Role
             f"{name} requires gradients, which this kernel does not have",
             span,
             code="TC0509",
-            help=f"call the kernel inside `with torch.no_grad():`, or pass {name}.detach()",
+            help="tc.torch.op(kernel) is an operator with gradients; without them call the kernel inside "
+            f"`with torch.no_grad():`, or pass {name}.detach()",
         )
     dtype = BY_NAME.get(str(tensor.dtype).removeprefix("torch."))
     if dtype is None:

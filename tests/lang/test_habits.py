@@ -63,6 +63,7 @@ TYPED = [
     ("for i = 0:N { y(i) = x(i) }", "a loop has a range: for t in 0:N"),
     ("y mean=! x(i)", "reductions +=! *=! min=! max=!"),
     ("y(i) sum= x(i)", "reductions +=! *=! min=! max=!"),
+    ("y(i) = x(i) * exp(-2i * pi)", "an imaginary number is written 2j"),
     ("y(i) == x(i)", "an assignment is written ="),
     ("y(i) -> x(i)", "an assignment is written ="),
     ("y(i) => x(i)", "an assignment is written ="),

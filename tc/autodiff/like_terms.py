@@ -26,7 +26,12 @@ class _Product:
 
 
 def combined(e: Expr) -> Expr:
-    """An expression with the value of `e` but for rounding, in which no terms of a sum are alike."""
+    """An expression with the value of `e` but for rounding, in which no terms of a sum are alike.
+
+    Conditions stay: they compare what the program computes, to the bit.
+    """
+    if e.dtype.is_bool:
+        return e
     if not isinstance(e, Add | Sub) or not e.dtype.is_inexact:
         return rebuild(e, combined)
     found = list(_terms(e))

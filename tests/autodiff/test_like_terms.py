@@ -81,3 +81,17 @@ def test_sums_in_sums_take_one_walk() -> None:
     for k in range(40):
         e = Add(Mul(e, x), Variable(f"y{k}", FLOAT64))
     assert combined(e) == e
+
+
+def test_conditions_compare_what_the_program_computes() -> None:
+    """Rounded otherwise, no element would equal the extreme, and another branch could be taken."""
+    source = "def f(double(N,M) x, double(N) z) -> (y) { y(n) min=! x(n,m) + z(n) + z(n) + z(n) }"
+    made = tc.grad(source, ties="split")
+    assert "3.0 * z(n) " not in made.split("d_x")[1]
+    rng = np.random.default_rng(0)
+    x, z = rng.uniform(-1, 1, (50, 4)), rng.uniform(-1, 1, 50)
+    d_x, d_z = tc.compile(made, "reference")(x, z, np.ones(50))
+    np.testing.assert_array_equal(d_x.sum(1), np.ones(50))
+    np.testing.assert_array_equal(d_z, np.full(50, 3.0))
+    branches = tc.grad("def f(double(N) x) -> (y) { y(n) = x(n) + x(n) + x(n) > 0.3 ? x(n) * x(n) : 0 }")
+    assert "x(n) + x(n) + x(n) > 0.3" in branches

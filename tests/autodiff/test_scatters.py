@@ -1,4 +1,4 @@
-"""Gradients of minima, maxima and products into elements that data choose."""
+"""Gradients of scatters: sums, minima, maxima and products into elements that data choose."""
 
 from __future__ import annotations
 
@@ -165,3 +165,18 @@ def test_segments_are_those_of_pytorch() -> None:
     (expected,) = torch.autograd.grad(m, t, torch.tensor(seed))
     found = tc.compile(tc.grad(source, ties="split"), "cpu")(x, p, 5, seed)
     np.testing.assert_allclose(found, expected.numpy(), rtol=1e-6)
+
+
+def test_a_scatter_before_a_loop_that_writes_the_same_tensor() -> None:
+    source = """
+    def f(double(N) x, int(N) p, int K) -> (y) {
+      y(i) = x(N-1-i)
+      y(p(i)) += x(i) * x(i)
+      for t in 0:K { y(t) = 2 * x(t) }
+    }
+    """
+    rng = np.random.default_rng(3)
+    x, p, g = rng.normal(size=5), np.array([1, 1, 4, 0, 2], np.int32), rng.normal(size=5)
+    found = np.asarray(tc.interpret(tc.grad(source, scalars={"K": 2}), x, p, 2, g))
+    left = np.where(np.arange(5) < 2, 0, g)  # what the loop does not overwrite
+    np.testing.assert_allclose(found, left[::-1] + 2 * x * left[p] + 2 * (g - left))

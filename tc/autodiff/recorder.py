@@ -344,7 +344,7 @@ class _Recorder:
         outside = left(in_box(d.args, box), d.domain.vars)
         if not outside:
             return d
-        domain = cut(Domain(d.domain.vars, outside), left)
+        domain = cut(Domain(d.domain.vars, outside), left, may_be_empty=True)
         return replace(d, domain=Domain(domain.vars, d.domain.conditions))
 
     def _combined(self, b: Buffer, state: _State | None, d: Definition) -> None:

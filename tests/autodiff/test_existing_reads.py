@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pytest
 
 import tc
@@ -106,3 +107,15 @@ def test_a_table_of_what_is_read_everywhere_takes_no_maximum() -> None:
 def test_conditions_are_joined_where_all_that_they_read_exists() -> None:
     source = "def f(double(N) A, double(N) B) -> (T) { T(i) = A(i) > 0 ? (B(i) > 0 ? A(i) : 0) : 0 }"
     assert "A(i) > 0.0 && B(i) > 0.0 ? t_A(i) : 0.0" in tc.jvp(source, "A")
+
+
+@pytest.mark.filterwarnings("ignore::tc.EmptyRange")
+def test_what_an_empty_statement_would_write_outside() -> None:
+    source = """def f(double(P) a, double(M) b) -> (t) {
+      t(k,i) = a(k) * a(0) where k in 0:P, i in 0:2
+      t(k,i) min= a(k) * b(i) where k in 3:P, i in M-2:M
+    }"""
+    for m in (2, 3, 5):
+        d_a, d_b = tc.compile(tc.grad(source), "reference")(np.ones(3), np.ones(m), np.ones((3, 2)))
+        np.testing.assert_array_equal(d_a, [8, 2, 2])
+        np.testing.assert_array_equal(d_b, np.zeros(m))

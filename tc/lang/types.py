@@ -449,6 +449,12 @@ class _Typer:
                 return replace(e, then=then, otherwise=otherwise, dtype=dtype)
             case r.Apply() if BUILTINS[e.function].kind == "math" and dtype.is_int:
                 return self.convert(self.settled(e), dtype, where)
+            case r.Binary(op="%") if dtype.is_inexact and not self._reads_open(e):
+                return self.convert(self.settled(e), dtype, where)  # a remainder of whole numbers
+            case r.Apply() | r.Binary() | r.Unary() if dtype.is_complex and not (
+                imaginary(e) or self._reads_open(e)
+            ):
+                return _to(self.convert(e, dtype.part, where), dtype)  # such as an extreme of real numbers
             case r.Apply():
                 head = e.args[:1] if e.function == "select" else ()
                 rest = tuple(self.convert(a, dtype, where) for a in e.args[len(head) :])

@@ -431,3 +431,23 @@ def test_what_the_pass_makes(name: str, golden: Callable[[str, str], None]) -> N
     }
     kernel = tc.compile(sources[name], backend="reference")
     golden(f"complex/{name}.txt", kernel.inspect("complex", **dict.fromkeys(kernel.front.checked.sizes, 16)))
+
+
+@pytest.mark.parametrize("backend", ["interpret", "reference", "cpu", "opencl"])
+def test_extremes_of_numbers_beside_complex_ones_are_real(backend: str) -> None:
+    source = """def f(cfloat(N) x) -> (y) {
+      y(n) = x(n) * max(2.0, n > 1 ? 0.5 : 3.5) + complex64(-fmin(n > 2 ? 0.5 : 3.5, 1)) + (n > 0 ? 5 : 3) % 2
+    }"""
+    n = np.arange(7)
+    wanted = V * np.where(n > 1, 2.0, 3.5) - np.where(n > 2, 0.5, 1) + 1
+    np.testing.assert_array_equal(results(backend, source, V), wanted.astype(np.complex64))
+
+
+@pytest.mark.parametrize("backend", ["interpret", "reference", "cpu"])
+@pytest.mark.parametrize("dtype", ["float", "double", "cfloat", "half"])
+def test_remainders_of_numbers_beside_floats_are_whole(dtype: str, backend: str) -> None:
+    source = f"def f({dtype}(N) x) -> (y) {{ y(n) = x(n) * ((n > 0 ? 5 : 3) % (n > 1 ? 2 : 3)) }}"
+    x = np.ones(4, {"float": "f4", "double": "f8", "cfloat": "c8", "half": "f2"}[dtype])
+    found = results(backend, source, x)
+    assert found.dtype == x.dtype
+    np.testing.assert_array_equal(found, [0, 2, 1, 1])

@@ -15,7 +15,7 @@ from tc.autodiff.cut_ranges import Reduced
 from tc.autodiff.index_conditions import conjunction, reduced
 from tc.autodiff.loops import Loop, boxed, counters, facts, ranges
 from tc.autodiff.names import Names
-from tc.autodiff.tape import Definition, Tape, Version, mapped, scatters
+from tc.autodiff.tape import Definition, Tape, Version, mapped
 from tc.dtypes import FLOAT32, INT32
 from tc.ir.expr import (
     EQ,
@@ -63,7 +63,7 @@ class _Elements:
 
     @staticmethod
     def of(d: Definition, tape: Tape, names: Names) -> _Elements:
-        if not scatters(d):
+        if not d.scatters:
             pure = tuple(v for v in d.domain.vars if v.kind == "pure")
             at = tuple(Variable(v.name) for v in pure)
             return _Elements(Domain(pure), at, at)
@@ -146,7 +146,7 @@ def of_reduction(d: Definition, own: Expr, names: Names, ties: str, tape: Tape) 
         made = product(d, own, names.fresh, to)
     elif ties == "split":
         made = shared(d, own, names.fresh(f"{d.target}_ties"), to)
-    elif scatters(d):
+    elif d.scatters:
         made = first_of_scattered(d, own, names.fresh, to)
     else:
         counted = (*tape.sizes, *(loop.name for loop in d.loops))

@@ -18,7 +18,7 @@ from tc.autodiff.index_conditions import conjunction, within
 from tc.autodiff.loops import facts
 from tc.autodiff.names import Names
 from tc.autodiff.reverse import active
-from tc.autodiff.tape import Definition, Tape, Version, scatters
+from tc.autodiff.tape import Definition, Tape, Version
 from tc.ir.expr import Add, Call, Cast, Expr, IfThenElse, Variable
 from tc.ir.program import Domain, IterVar
 
@@ -114,7 +114,7 @@ class _Forward:
             return
         chosen: tuple[Expr, ...] = ()
         factor = number(1, own)
-        reduced = any(x.kind == "reduction" for x in d.domain.vars) or scatters(d)
+        reduced = any(x.kind == "reduction" for x in d.domain.vars) or d.scatters
         if d.op == "*" or (d.op in ("min", "max") and reduced):
             made = extremes.of_reduction(d, own, self.taken, self.ties, self.tape)
             self._add(made)

@@ -12,7 +12,7 @@ from tc.autodiff.fibres import in_box
 from tc.autodiff.index_conditions import reduced
 from tc.autodiff.loops import Loop, boxed, counters, facts, following, hull, ranges
 from tc.autodiff.settled import settled
-from tc.autodiff.tape import Definition, Tape, Version, mapped, reads, scatters
+from tc.autodiff.tape import Definition, Tape, Version, mapped, reads
 from tc.ir import program as ir
 from tc.ir.expr import (
     ONE,
@@ -352,19 +352,11 @@ class _Recorder:
         its combination with what was there."""
         assert state is not None
         assert d.op is not None
-        if scatters(d):
-            elements = _elements(b)
-            at = _names_of(elements)
-            before = Call(state.version, (*state.iteration, *at), b.dtype, "func")
-            value = _combine(d.op, before, self._part(b, d))
-            whole = Definition("", at, None, value, elements, span=d.span)
-            self._version(b, _State(state.version, state.iteration), whole)
-            return
-        reduced = [v for v in d.domain.vars if v.kind == "reduction"]
-        pure = _pure(d)
-        value = self._part(b, d) if reduced or d.domain.conditions else d.value
-        before = Call(state.version, (*state.iteration, *d.args), b.dtype, "func")
-        whole = replace(d, op=None, value=_combine(d.op, before, value), domain=pure)
+        reduced = any(v.kind == "reduction" for v in d.domain.vars)
+        domain, at = _written(d, b)
+        value = self._part(b, d) if reduced or d.scatters or d.domain.conditions else d.value
+        before = Call(state.version, (*state.iteration, *at), b.dtype, "func")
+        whole = replace(d, args=at, op=None, value=_combine(d.op, before, value), domain=domain)
         self._version(b, _State(state.version, state.iteration), whole)
 
     def _reduced_into(self, b: Buffer, state: _State, d: Definition) -> None:
@@ -377,12 +369,12 @@ class _Recorder:
     def _part(self, b: Buffer, d: Definition) -> Expr:
         """A reduction as a version of its own; of one whose elements data choose all of them."""
         assert d.op is not None
-        pure = _elements(b) if scatters(d) else _pure(d)
+        pure, _ = _written(d, b)
         part = self._begin(b, "temporary")
         box = (*ranges(self.around), *(v.range for v in boxed(pure, self.around).vars))
         self.versions[part] = replace(self.versions[part], box=box, in_place=False, once=True)
         at = (*counters(self.around), *_names_of(pure))
-        args = (*counters(self.around), *d.args) if scatters(d) else at
+        args = (*counters(self.around), *d.args) if d.scatters else at
         self._add(Definition(part, at, None, neutral(d.op, b.dtype), pure, True, span=d.span))
         self._add(replace(d, target=part, args=args))
         return Call(part, at, b.dtype, "func")
@@ -429,6 +421,12 @@ def _elements(b: Buffer) -> Domain:
 
 def _pure(d: Definition) -> Domain:
     return Domain(tuple(v for v in d.domain.vars if v.kind == "pure"))
+
+
+def _written(d: Definition, b: Buffer) -> tuple[Domain, tuple[Expr, ...]]:
+    """The elements that a definition writes, of a scatter all of a buffer, and their subscripts."""
+    domain = _elements(b) if d.scatters else _pure(d)
+    return domain, _names_of(domain) if d.scatters else d.args
 
 
 def _names_of(domain: Domain) -> tuple[Expr, ...]:

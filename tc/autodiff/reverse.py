@@ -28,7 +28,7 @@ from tc.autodiff.loops import Loop, as_variables, boxed, counters, facts, ranges
 from tc.autodiff.names import Names
 from tc.autodiff.pieces import pieces
 from tc.autodiff.shift_invariance import without_effect
-from tc.autodiff.tape import Definition, Tape, Version, depends_on, reads, scatters
+from tc.autodiff.tape import Definition, Tape, Version, depends_on, reads
 from tc.errors import InternalError
 from tc.ir.expr import (
     EQ,
@@ -379,7 +379,7 @@ class _Reverse:
         reduced = [v for v in d.domain.vars if v.kind == "reduction"]
         v = self.tape.versions[d.target]
         own = Call(d.target, d.args, v.dtype, "func")
-        if not reduced and d.op != "*" and not scatters(d):
+        if not reduced and d.op != "*" and not d.scatters:
             self._parts(d, seed, own)
             return
         found = extremes.of_reduction(d, own, self.taken, self.ties, self.tape)

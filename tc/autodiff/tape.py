@@ -68,6 +68,11 @@ class Definition:
     span: Span | None = field(default=None, compare=False, repr=False)
     loops: tuple[Loop, ...] = ()
 
+    @property
+    def scatters(self) -> bool:
+        """Whether data choose the elements that it writes."""
+        return any(isinstance(e, Call) and e.kind != "intrinsic" for a in self.args for e in walk(a))
+
 
 @dataclass(frozen=True, slots=True)
 class Tape:
@@ -120,8 +125,3 @@ def reads(d: Definition | Stage) -> Iterator[Call]:
         for e in walk(root):
             if isinstance(e, Call) and e.kind != "intrinsic":
                 yield e
-
-
-def scatters(d: Definition) -> bool:
-    """Whether data choose the elements that a definition writes."""
-    return any(isinstance(e, Call) and e.kind != "intrinsic" for a in d.args for e in walk(a))

@@ -15,14 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tc.dtypes import INT32, INT64, DType
-from tc.errors import (
-    DataDependentAccess,
-    InternalError,
-    NarrowedRange,
-    RangeError,
-    Source,
-    Warning,
-)
+from tc.errors import DataDependentAccess, InternalError, NarrowedRange, RangeError, Source, Warning
 from tc.ir import expr as x
 from tc.ir import verify, wrapping
 from tc.ir.boxes import Boxes
@@ -450,7 +443,7 @@ def _legal(program: Program, ranges: Ranges, variant: Variant) -> Program:
 def _at_values(program: Program, variant: Variant) -> list[Precondition]:
     """That the sizes have the values that a variant was made for."""
     given = [(n, v) for n, v in variant.scalars if n in program.sizes]
-    return [Precondition(x.EQ(x.Variable(n), x.IntImm(v)), f"made for {n} = {v}", None) for n, v in given]
+    return [Precondition(x.EQ(x.Variable(n), x.IntImm(v)), f"made for {n} = {v}") for n, v in given]
 
 
 def _not_wrapping(program: Program, sites: frozenset[int]) -> Iterator[Precondition]:

@@ -211,7 +211,7 @@ class _Splitting:
 
     def _product(self, s: Stage) -> None:
         """`y(i) *= v(i,k)`: y(i) = y(i) * v(i,k) in a sequential loop over k."""
-        if any(isinstance(e, x.Call) and e.kind != "intrinsic" for a in s.args for e in x.walk(a)):
+        if s.scatters:
             raise SemanticError(
                 "a product of complex numbers into elements that data choose is not compiled",
                 s.span,

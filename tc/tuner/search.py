@@ -187,18 +187,14 @@ class Search:
         self.progress(candidate.origin)
 
     def fails(self, options: Options, status: Status, problem: str) -> None:
-        """Options that were right have failed since; if they were the best, the one before them is again."""
+        """Options that were right have failed since; if they were the best, the next cheapest is: the last
+        comparison judges whether it is faster than the default."""
         self.costs[options] = None
         self.write(self.record(Candidate(options, [], "confirm"), Outcome(status, problem), options))
         if options != self.best:
             return
-        won = [t.options for t in self.trials if t.record.ref_ns and self.costs.get(t.options) is not None]
-        right = [o for o in won if Paired(*self._rounds(o)).won]
-        self.best = min(right, key=lambda o: self.costs[o] or 0.0, default=self.default)
-
-    def _rounds(self, options: Options) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        found = next(t.record for t in self.trials if t.options == options)
-        return found.ns, found.ref_ns
+        right = {o: cost for o, cost in self.costs.items() if cost is not None}
+        self.best = min(right, key=right.__getitem__, default=self.default)
 
     def record(self, candidate: Candidate, outcome: Outcome, reference: Options) -> Record:
         load = 0.0

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tc import registry
+from tc.tuner import child
 
 ADD = "def add(float(N) x) -> (y) { y(i) = x(i) + 1 }"
 
@@ -36,6 +37,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     importlib.invalidate_caches()
     monkeypatch.setattr(registry, "_found", None)
     monkeypatch.setattr(registry, "_loaded", {})
+    monkeypatch.setattr(child, "time", child.time)  # which kernels of this backend replace
     monkeypatch.setenv("FAULTY_PLAN", str(tmp_path / "plan.json"))
 
     def plan(faults: dict[int, str] | None = None, base_us: float = 300.0, cores: int = 1) -> Path:

@@ -37,6 +37,13 @@ BATCHED = """def f(float(N,C,W) X, float(H,C,A,B) K, float(A,A) T) -> (Y) {
   V(n,c,a,b) +=! T(a,p) * X(n,c,p+b)
   Y(n,h,a,b) +=! V(n,c,a,b) * K(h,c,a,b)
 }"""
+PRODUCTS = """def f(float(F,C,A) u, float(N,C,I,J,B) x, float(A,B) T, float(P,A) d) -> (y) {
+  v(n,c,i,j,a) +=! x(n,c,i,j,b) * T(a,b)
+  m(n,f,i,j,a) +=! u(f,c,a) * v(n,c,i,j,a)
+  t(n,f,i,j,p) +=! m(n,f,i,j,a) * d(p,a)
+  y(n,f,h,g,p) = t(n,f,h/2,g/2,p) where h in 0:2*I, g in 0:2*J
+}"""
+MANY = {"F": 17, "C": 3, "A": 5, "B": 2, "N": 2, "I": 3, "J": 4, "P": 2}
 TRANSFORM = "def f(complex64(B,N) x) -> (y) { a(b,i) = x(b,i) for s in 0:2 { u(b,i) = a(b,i) * x(b,i) a(b,i) = u(b,i) - x(b,i) } y(b,i) = a(b,N-1-i) }"
 
 WRONG_PROGRAMS = (
@@ -311,22 +318,43 @@ WRONG_PROGRAMS = (
     Miscompilation(
         "merged short rows have the length of the other dimension",
         "collapse._merged",
-        "yield Add(Mul(extents[buffer, d + 1], e), old[d + 1])",
-        "yield Add(Mul(extents[buffer, d], e), old[d + 1])",
+        "yield Add(Mul(extents[buffer, d + 1], visit(e)), visit(old[d + 1]))",
+        "yield Add(Mul(extents[buffer, d], visit(e)), visit(old[d + 1]))",
         (on("equivalence", BATCHED, N=3, C=4, H=5, W=6, A=4, B=3),),
     ),
     Miscompilation(
+        "a merged row that a subscript with a quotient reads has the length of the other dimension",
+        "collapse._merged",
+        "yield Add(Mul(extents[buffer, d + 1], visit(e)), visit(old[d + 1]))",
+        "yield Add(Mul(extents[buffer, d + 1 - (not isinstance(e, Variable))], visit(e)), visit(old[d + 1]))",
+        (on("equivalence", PRODUCTS, **MANY),),
+    ),
+    Miscompilation(
+        "the products of a batch are first where they are stored and not where they are written",
+        "layout.permuted.stage",
+        "return _in_order(replace(s, args=_ordered(s.args, order), checked=checked))",
+        "return _in_order(s)",
+        (on("equivalence", PRODUCTS, **MANY),),
+    ),
+    Miscompilation(
+        "what is computed of a batch of products has the variables of these alone",
+        "batches._following",
+        "(*first, *last)",
+        "last",
+        (on("equivalence", PRODUCTS, **MANY),),
+    ),
+    Miscompilation(
         "parts are apart where a temporary is written and not where it is read",
-        "planes.separate",
-        "return replace(e, args=_swapped(e.args), checked=checked)",
+        "layout.permuted.read",
+        "return replace(e, args=_ordered(e.args, order), checked=tuple(sorted(map(order.index, e.checked))))",
         "return e",
         (on("equivalence", TRANSFORM, B=2, N=8), on("equivalence", TRANSFORM, B=3, N=2)),
     ),
     Miscompilation(
         "a subscript is checked against the number of parts",
-        "planes.separate",
-        "checked = tuple(sorted(_dimension(d, rank) for d in e.checked))",
-        "checked = e.checked",
+        "layout.permuted.read",
+        "checked=tuple(sorted(map(order.index, e.checked)))",
+        "checked=e.checked",
         (
             on(
                 "equivalence",

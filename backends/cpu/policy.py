@@ -43,6 +43,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         partial=lambda found: found.pays,
         column=column(machine),
         phases=True,
+        batches=True,
         early=early(machine),
         delay=delay(machine),
         panel=panel(machine),

@@ -1,27 +1,5 @@
-"""The passes over programs, before a schedule exists: one order, which all polyhedral backends share.
-
-    independent      sequential loops whose iterations are independent become dimensions
-    prefix_places    arg-reductions over prefixes become prefix reductions
-    prefix_loops     prefix reductions down columns or along many rows become sequential loops
-    planes       complex temporaries are stored with a row of real and a row of imaginary parts
-    contract     temporaries lose dimensions that only tell the iterations of a sequential loop apart
-    early_sums   terms of sums that are known before a block of iterations are summed together, before it
-    delay        updates that no iteration of a block reads are applied together, after it
-    panel        the columns that a block of iterations works on are copied to rows of a temporary
-    time_tiles   several iterations of a sequential loop run on some rows, then on the next rows
-    restrict     conditions of reductions become conditions of their domains
-    phases       a reduction with a stride becomes one reduction for each residue
-    divisors     a sum is divided once instead of each of its terms
-    factors      a sum that is a prefix without its factors is multiplied by them once
-    partial_sums a sum of products is taken in parts, over one variable after the other
-    prefixes     long prefix reductions are computed in chunks
-    zero_points  integers are multiplied without their zero points, and the sums corrected
-    inline       a temporary is computed at each read
-    materialize  an operand that many instances compute is computed once
-    columns      a column that many rows read is copied once
-    conditions   a condition that holds at all points of a domain, or at none, is removed
-    collapse     neighbouring dimensions that every statement uses together become one
-    interchange  the loops of a reduction get the order in which its operands lie in memory
+"""The passes over programs, before a schedule exists: one order, which all polyhedral backends share
+(`LOOP_PASSES` and `PASSES` below; docs/design.md lists them).
 
 The order matters.  `independent`, `prefix_places`, `prefix_loops`, `planes`, `contract`, `early_sums`,
 `delay`, `panel` and `time_tiles` see a program with its sequential loops, the other passes see each
@@ -51,8 +29,8 @@ from tc.ir.program import Program
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass
 from tc.poly import column_panels, conditions, delayed_updates, early_sums, independent_loops, time_tiles
-from tc.transforms.program import collapse as collapsing
 from tc.transforms.program import (
+    batches,
     columns,
     contract,
     divisors,
@@ -69,6 +47,7 @@ from tc.transforms.program import (
     prefixes,
     zero_points,
 )
+from tc.transforms.program import collapse as collapsing
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +58,8 @@ class ProgramPolicy:
     once; without these functions `inline` and `materialize` change nothing.  `prefix` gives the points of a
     chunk of a prefix reduction, for values of a type; without it prefix reductions stay whole.  `prefix_rows`
     decides which of them go from row to row, `partial` which sums of products are taken in parts.  With
-    `phases` reductions with a stride are split by residues.  `interchange_without_operands`: reductions are
+    `phases` reductions with a stride are split by residues, with `batches` temporaries have batches of
+    products first.  `interchange_without_operands`: reductions are
     reordered in every program, not only where operands were materialized.  `delay` gives the iterations of a
     block after which an update is applied, `early` those of a block before which a sum begins; 0 for none.
     `panel` decides which columns that a block works on are copied.  `time_tile` gives the iterations and rows
@@ -96,6 +76,7 @@ class ProgramPolicy:
     partial: Callable[[partial_sums.PartialSums], bool] | None = None
     phases: bool = False
     column: Callable[[columns.Column], bool] | None = None
+    batches: bool = False
     collapse: bool = True
     interchange_without_operands: bool = True
     constant_temporaries: bool = False
@@ -142,6 +123,7 @@ class ProgramState:
     partial: tuple[str, ...] = ()
     expanded: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
+    batches: tuple[str, ...] = ()
 
     @property
     def transformations_text(self) -> str:
@@ -165,6 +147,7 @@ class ProgramState:
             ("computed where they are read", self.inlined),
             ("computed once, before they are read", self.operands),
             ("columns that are copied before rows read them", self.columns),
+            ("batches of products first", self.batches),
         )
         return "".join(f"{what}: {', '.join(names)}\n" for what, names in lines if names)
 
@@ -326,6 +309,13 @@ def _conditions(state: P) -> P:
     return replace(state, program=conditions.decide(state.program))
 
 
+def _batches(state: P) -> P:
+    if not state.policy.batches:
+        return state
+    program, names = batches.products_first(state.program, state.typical)
+    return replace(state, program=program, batches=names)
+
+
 def _collapse(state: P) -> P:
     if not state.policy.collapse:
         return state
@@ -467,6 +457,12 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             "remove conditions that hold at all points of a domain, or at none",
             "tc/poly/conditions.py",
             _conditions,
+        ),
+        _judged(
+            "batches",
+            "store temporaries with the batch of a product before its rows and columns",
+            "tc/transforms/program/batches.py",
+            _batches,
         ),
         _judged(
             "collapse",

@@ -84,6 +84,13 @@ CASES = [
           Y(n,h,a,b) +=! V(n,c,a,b) * K(h,c,a,b) }""",
         {"X": 3, "K": 3, "T": 2, "V": 3, "Y": 3},
     ),
+    # Rows of up to 64 elements: another statement reads them with quotients.
+    (
+        """def f(float(N,C,H,W) X, float(5,C) K) -> (Y) {
+          V(n,k,h,w) +=! X(n,c,h,w) * K(k,c)
+          Y(n,k,h,w) = V(n,k,h/2,W-1-w) where h in 0:2*H }""",
+        {"X": 3, "K": 2, "V": 3, "Y": 4},
+    ),
     # Not if that has fewer points, or no loop of its own.
     (
         """def f(float(N,C,H,W) X, float(H,W) K) -> (Y) {

@@ -3,9 +3,9 @@
 
 Two neighbouring dimensions of an array are merged if every access to it has two variables as subscripts
 there, both over the whole of their dimension, and these variables occur only in such pairs.  A read may have
-a constant as the second subscript, in a row of few elements.  Rows of few elements are also merged if only
-other statements than the one with the most points use the two variables separately: these statements then
-address `extent * i + j`.
+a constant as the second subscript, in a row of few elements.  The last two dimensions, with short rows, are
+also merged if only other statements than the one with the most points have other subscripts there: these
+statements then address `extent * i + j`.
 
 Vectors then have one remainder in all, not one in each short row, and one loop has enough iterations for all
 cores.  The arrays are dense, so no subscript needs a division (as for `collapse` in OpenMP).
@@ -25,6 +25,8 @@ _MOST = 1 << 31  # points of a merged dimension
 # Elements of a row of which single ones may be read, such as the two parts of a complex number: up to this
 # stride the cpu backend loads contiguous vectors and picks lanes from them (`load_store.MAX_PICK_STRIDE`).
 _SHORT = 4
+# Elements of a row of which the last vector is a large part.
+_FEW = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +73,7 @@ def collapse(program: Program) -> Program:
 
 def _uses(program: Program, stage: Stage) -> _Uses:
     buffers = program.func_buffers
-    accesses = [_Access(buffers[stage.func], stage.args)]
+    accesses = [_Access(buffers[stage.func], stage.args, bool(stage.checked))]
     elsewhere = {v for c in stage.domain.conditions for v in variables(c)}
 
     def visit(e: Expr) -> None:
@@ -121,13 +123,12 @@ def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -
                         i, j = a.args[d : d + 2]
                         if a is not u.accesses[0] and not a.checked and _is_fixed(buffers[name], d, i, j):
                             continue  # a read with a stride
-                        if not isinstance(i, Variable) or not isinstance(j, Variable):
-                            return None
                         own = [s] if a is not u.accesses[0] else versions[stages[s].func]
                         if all(_side_by_side(stages[t], uses[t], name, d) for t in own):
+                            assert isinstance(i, Variable) and isinstance(j, Variable)
                             open_pairs.append((s, i.name, j.name))
-                        elif _is_short(buffers[name], d) and d + 2 == len(a.args) and not a.checked:
-                            apart.setdefault(s, set()).update((i.name, j.name))
+                        elif _is_short(buffers[name], d, _FEW) and d + 2 == len(a.args) and not a.checked:
+                            apart.setdefault(s, set()).update(variables(i) | variables(j))
                         else:
                             return None
             continue
@@ -192,15 +193,15 @@ def _alike(program: Program, buffer: Buffer, dim: int) -> bool:
 
 def _is_fixed(buffer: Buffer, dim: int, i: Expr, j: Expr) -> bool:
     """Whether the second of two neighbouring subscripts is a constant in a short row."""
-    return isinstance(i, Variable) and isinstance(j, IntImm) and _is_short(buffer, dim)
+    return isinstance(i, Variable) and isinstance(j, IntImm) and _is_short(buffer, dim, _SHORT)
 
 
-def _is_short(buffer: Buffer, dim: int) -> bool:
+def _is_short(buffer: Buffer, dim: int, most: int) -> bool:
     """Whether the second of two neighbouring dimensions is a short row, and both start from 0."""
     extent = buffer.box[dim + 1].extent
     return (
         isinstance(extent, IntImm)
-        and extent.value <= _SHORT
+        and extent.value <= most
         and all(r.min == IntImm(0) for r in buffer.box[dim : dim + 2])
     )
 
@@ -246,7 +247,7 @@ def _merged(program: Program, m: _Merge) -> Program:
                 if d in dims and isinstance(e, Variable) and (e, old[d + 1]) in variable_pairs:
                     yield Variable(names[e.name])
                 elif d in dims:
-                    yield Add(Mul(extents[buffer, d + 1], e), old[d + 1])
+                    yield Add(Mul(extents[buffer, d + 1], visit(e)), visit(old[d + 1]))
                 elif d - 1 not in dims:
                     yield visit(e)
 

@@ -16,12 +16,9 @@ matrices the layout that they need.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TypeVar
 
-from tc.ir.expr import Call, Expr, Variable, rebuild
-from tc.ir.program import Domain, Program, Stage, moved_sites
-
-T = TypeVar("T")
+from tc.ir.program import Program
+from tc.transforms.program.layout import permuted
 
 
 def separate(program: Program) -> tuple[Program, tuple[str, ...]]:
@@ -35,58 +32,12 @@ def separate(program: Program) -> tuple[Program, tuple[str, ...]]:
     if not found:
         return program, ()
     named = tuple(b.name for b in program.buffers if b.name in found)
-
-    def read(e: Expr) -> Expr:
-        e = rebuild(e, read)
-        if isinstance(e, Call) and e.kind != "intrinsic" and buffer_of.get(e.name, e.name) in found:
-            rank = len(e.args)
-            checked = tuple(sorted(_dimension(d, rank) for d in e.checked))
-            return replace(e, args=_swapped(e.args), checked=checked)
-        return e
-
-    def stage(s: Stage) -> Stage:
-        conditions = tuple(map(read, s.domain.conditions))
-        s = replace(s, value=read(s.value), args=tuple(map(read, s.args)))
-        s = replace(s, domain=Domain(s.domain.vars, conditions))
-        if buffer_of[s.func] not in found:
-            return s
-        checked = tuple((_dimension(d, len(s.args)), site) for d, site in s.checked)
-        return replace(_reordered(s), args=_swapped(s.args), checked=checked)
-
-    made = replace(
-        program,
-        buffers=tuple(
-            replace(b, box=_swapped(b.box), pairs=False, planes=True) if b.name in found else b
-            for b in program.buffers
-        ),
-        funcs=tuple(replace(f, box=_swapped(f.box)) if f.buffer in found else f for f in program.funcs),
-        stages=tuple(map(stage, program.stages)),
-    )
-    for s in made.stages:
-        if buffer_of[s.func] in found:
-            made = replace(made, sites=moved_sites(made, s))
-    return made, named
+    orders = {n: _swapped(tuple(range(len(program.buffer(n).box)))) for n in named}
+    made = permuted(program, orders)
+    buffers = (replace(b, pairs=False, planes=True) if b.name in found else b for b in made.buffers)
+    return replace(made, buffers=tuple(buffers)), named
 
 
-def _swapped(items: tuple[T, ...]) -> tuple[T, ...]:
+def _swapped(items: tuple[int, ...]) -> tuple[int, ...]:
     """The items with the last two exchanged."""
     return (*items[:-2], items[-1], items[-2])
-
-
-def _dimension(d: int, rank: int) -> int:
-    """The number of a dimension after the exchange of the last two."""
-    return {rank - 1: rank - 2, rank - 2: rank - 1}.get(d, d)
-
-
-def _reordered(s: Stage) -> Stage:
-    """A stage whose loops are in the order of the dimensions that it writes."""
-    row, part = s.args[-2:]
-    names = list(s.domain.names)
-    if not (isinstance(row, Variable) and isinstance(part, Variable)):
-        return s
-    i, k = names.index(row.name), names.index(part.name)
-    if i > k:
-        return s
-    axes = list(s.domain.vars)
-    axes.insert(i, axes.pop(k))
-    return replace(s, domain=replace(s.domain, vars=tuple(axes)))

@@ -84,7 +84,7 @@ CASES = [
           Y(n,h,a,b) +=! V(n,c,a,b) * K(h,c,a,b) }""",
         {"X": 3, "K": 3, "T": 2, "V": 3, "Y": 3},
     ),
-    # Rows of up to 64 elements: another statement reads them with quotients.
+    # Rows of up to 32 elements: another statement reads them with quotients.
     (
         """def f(float(N,C,H,W) X, float(5,C) K) -> (Y) {
           V(n,k,h,w) +=! X(n,c,h,w) * K(k,c)

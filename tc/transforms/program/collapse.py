@@ -26,7 +26,7 @@ _MOST = 1 << 31  # points of a merged dimension
 # stride the cpu backend loads contiguous vectors and picks lanes from them (`load_store.MAX_PICK_STRIDE`).
 _SHORT = 4
 # Elements of a row of which the last vector is a large part.
-_FEW = 64
+_FEW = 32
 
 
 @dataclass(frozen=True, slots=True)

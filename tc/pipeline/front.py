@@ -399,8 +399,9 @@ def _legal(program: Program, ranges: Ranges, variant: Variant) -> Program:
     marked = _mark(program, dynamic)
     with isl_context():
         for part in segments(parts(marked)):
-            assumed = (*part.program.preconditions, *at_values)
-            exact.in_place(build_scop(replace(part.program, preconditions=assumed)))
+            if exact.reads_itself(part.program):
+                assumed = (*part.program.preconditions, *at_values)
+                exact.in_place(build_scop(replace(part.program, preconditions=assumed)))
         everywhere = in_domains(marked)
         verdicts = exact.out_of_bounds(build_scop(everywhere, wrapping.MOST), frozenset(left)) if left else ()
     for v in verdicts:
@@ -428,12 +429,13 @@ def _legal(program: Program, ranges: Ranges, variant: Variant) -> Program:
     allowed = tuple(dict.fromkeys(preconditions))
     # What is defined depends on scalars, too: it is checked once they have values.
     waits = any(s.specialized and s.value is None for s in program.scalars)
-    with isl_context():
-        scop = build_scop(replace(everywhere, preconditions=(*allowed, *at_values)))
-        if marked.loops and not waits:
-            exact.undefined_in_loops(scop, marked.stages)
-        elif not waits:
-            exact.undefined(scop)
+    if not waits and exact.to_define(everywhere, marked.stages):
+        with isl_context():
+            scop = build_scop(replace(everywhere, preconditions=(*allowed, *at_values)))
+            if marked.loops:
+                exact.undefined_in_loops(scop, marked.stages)
+            else:
+                exact.undefined(scop)
     program = _mark(program, dynamic if checks else set())
     if not checks:
         program = replace(program, stages=tuple(replace(s, checked=()) for s in program.stages))

@@ -12,7 +12,7 @@ import islpy as isl
 from tc.errors import Note, SemanticError
 from tc.ir.expr import FALSE, TRUE, Add, Call, Expr, IntImm, Variable, walk
 from tc.ir.printer import text
-from tc.ir.program import Buffer, Program, Range, Stage
+from tc.ir.program import Box, Buffer, Program, Range, Stage
 from tc.ir.simplify import simplify
 from tc.poly.accesses import Read, reads
 from tc.poly.affine import IN, OUT, PARAM
@@ -25,6 +25,12 @@ from tc.poly.times import execution_times
 _MOST_NOTES = 4  # statements that a message shows
 
 # --- Updates in place.
+
+
+def reads_itself(program: Program) -> bool:
+    """Whether a statement reads the tensor that it writes; else there is nothing that `in_place` finds."""
+    buffers = program.func_buffers
+    return any(buffers.get(r.call.name) == buffers[s.func] for s in program.stages for r in reads(s))
 
 
 def in_place(scop: Scop) -> None:
@@ -135,6 +141,33 @@ def _conflict(s: Statement, writer: Statement, reader: Example, other: Example) 
 # --- Elements that nothing defines.
 
 
+def to_define(program: Program, stages: Sequence[Stage] | None = None) -> tuple[Buffer, ...]:
+    """The tensors that `undefined` has to look at: not those whose elements come from the caller, nor those
+    that the first statement to touch them defines as a whole, by comparing syntax."""
+    buffers = program.func_buffers
+    boxes = {b.name: b.box for b in program.buffers}
+    whole: dict[str, bool] = {}
+    for s in program.stages if stages is None else stages:
+        for r in reads(s):
+            whole.setdefault(buffers.get(r.call.name, r.call.name), False)
+        own = buffers[s.func]
+        if own not in whole:
+            whole[own] = _defines(s, boxes[own])
+    given = {b.name for b in program.buffers if b.role == "input" or b.inout or b.filled}
+    return tuple(b for b in program.buffers if b.name not in given and not whole.get(b.name))
+
+
+def _defines(s: Stage, box: Box) -> bool:
+    """Whether a stage writes each element of a box."""
+    if s.op is not None or s.domain.conditions or s.loops:
+        return False
+    ranges = {v.name: v.range for v in s.domain.vars}
+    names = [a.name for a in s.args if isinstance(a, Variable)]
+    if len(names) != len(s.args) or len(set(names)) != len(names):
+        return False
+    return all(n in ranges and ranges[n] == r for n, r in zip(names, box, strict=True))
+
+
 def undefined(scop: Scop) -> None:
     """SemanticError TC0228 if an element of a tensor is read, or returned, that no statement defines.
 
@@ -143,10 +176,8 @@ def undefined(scop: Scop) -> None:
     fill by construction, since isl takes very long to add up many boxes.
     """
     with isl_context():
-        for b in scop.program.buffers:
-            given = b.role == "input" or b.inout or b.filled
-            if not given and not _defined_at_once(scop.program, b):
-                _undefined_buffer(scop, b)
+        for b in to_define(scop.program):
+            _undefined_buffer(scop, b)
 
 
 def undefined_in_loops(scop: Scop, stages: Sequence[Stage]) -> None:
@@ -158,10 +189,8 @@ def undefined_in_loops(scop: Scop, stages: Sequence[Stage]) -> None:
     """
     with isl_context():
         times = execution_times(scop, stages)
-        for b in scop.program.buffers:
-            given = b.role == "input" or b.inout or b.filled
-            if not given and not _defined_at_once(scop.program, b, stages):
-                _undefined_in_loops(scop, b, times)
+        for b in to_define(scop.program, stages):
+            _undefined_in_loops(scop, b, times)
 
 
 def _undefined_in_loops(scop: Scop, b: Buffer, times: Mapping[str, isl.Map]) -> None:
@@ -210,24 +239,6 @@ def reads_of_nothing(
                 earlier = isl.Map.lex_gt(at.get_space().range())
                 lacking = lacking.subtract(at.apply_range(earlier).apply_range(writes))
             yield s, a, lacking
-
-
-def _defined_at_once(program: Program, b: Buffer, stages: Sequence[Stage] | None = None) -> bool:
-    """Whether the first stage to touch a tensor writes its whole box, by comparing syntax."""
-    func_buffers = program.func_buffers
-    for s in program.stages if stages is None else stages:
-        if any(func_buffers.get(r.call.name) == b.name for r in reads(s)):
-            return False
-        if func_buffers[s.func] != b.name:
-            continue
-        if s.op is not None or s.domain.conditions or s.loops:
-            return False
-        ranges = {v.name: v.range for v in s.domain.vars}
-        names = [a.name for a in s.args if isinstance(a, Variable)]
-        if len(names) != len(s.args) or len(set(names)) != len(names):
-            return False
-        return all(n in ranges and ranges[n] == r for n, r in zip(names, b.box, strict=True))
-    return False
 
 
 def _undefined_buffer(scop: Scop, b: Buffer) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 import pytest
 
@@ -28,6 +29,7 @@ from tc.ir.expr import (
 )  # fmt: skip
 from tc.ir.printer import compile_python, text
 from tc.ir.program import Program
+from tc.pipeline import front
 from tc.poly.checks import Bounds, in_place, out_of_bounds, undefined
 from tc.poly.context import isl_context
 from tc.poly.scop import build
@@ -311,3 +313,28 @@ def test_elements_that_no_part_defines_name_all_parts(body: str) -> None:
     e = caught.value
     assert e.code == "TC0228" and e.span is not None and e.span.text == "t(i) = x(i) where i in 0:2"
     assert [n.span.text for n in e.notes if n.span] == ["t(i) = -x(i) where i in 3:D"]
+
+
+@pytest.mark.parametrize(
+    ("body", "sets"),
+    [
+        ("y(n) +=! x(n,k) z(n,k) = x(n,k) / y(n)", False),  # each statement defines a whole tensor
+        ("y(n,k) = x(n,k) y(n,k) = y(n,k) + x(n,k) z(n) +=! y(n,k)", True),  # a statement reads its own
+        ("y(n) = x(n,0) where n in 0:2 y(n) = x(n,1) where n in 2:N z(n) = y(n)", True),  # in two parts
+        ("for t in 0:N { y(t,k) = x(t,k) } z(n,k) = y(n,k)", True),  # by the iterations of a loop
+        ("y(n) +=! x(n,k) for t in 0:N { z(n) = y(n) }", False),
+    ],
+)
+def test_iteration_domains_are_made_where_there_is_something_to_prove(
+    monkeypatch: pytest.MonkeyPatch, body: str, sets: bool
+) -> None:
+    made: list[Program] = []
+
+    def counted(program: Program, *more: float) -> Any:
+        made.append(program)
+        return build(program, *more)
+
+    monkeypatch.setattr("tc.poly.scop.build", counted)
+    source = f"def f(float(N,K) x) -> (y, z) {{ {body} }}"
+    front.build(front.front(Source(source, "<string>")), front.Variant())
+    assert bool(made) == sets

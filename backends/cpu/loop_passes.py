@@ -13,6 +13,7 @@ from tc.ir.loops import Array, If, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.simplify import simplify
 from tc.pipeline import equivalence
+from tc.pipeline.pass_manager import changed
 from tc.pipeline.polyhedra import legal_fusion
 from tc.pipeline.polyhedra import traced as trace
 from tc.poly import loop_nest, private_arrays, schedule, tile_plan, tiles, tree_text
@@ -64,7 +65,7 @@ def variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
     with isl_context():
         usual = planned(state.typical)
         others = size_variants(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
-    return replace(state, plan=usual, variants=others)
+    return changed(state, plan=usual, variants=others)
 
 
 def fuse(state: CpuState) -> CpuState:
@@ -79,7 +80,7 @@ def fuse(state: CpuState) -> CpuState:
         groups = fusion.fuse(polyhedra, wanted, state.distances)
         apart = "".join(f"{x}\n" for x in fusion_diagnostics(polyhedra, groups, state.distances, wanted))
         shown = tree_text.dump(schedule.fused(polyhedra, groups))
-    return replace(state, groups=tuple(groups), tree=shown, apart=apart)
+    return changed(state, groups=tuple(groups), tree=shown, apart=apart)
 
 
 def legal(before: CpuState, after: CpuState) -> str:
@@ -96,7 +97,7 @@ def choose(state: CpuState) -> CpuState:
             state.polyhedra, regions, state.machine, state.options, at, state.fewer, state.rankings
         )
     plan = Plan(state.groups, replace(chosen, text=state.apart + chosen.text), state.tree)
-    return replace(state, plan=plan)
+    return changed(state, plan=plan)
 
 
 def scan(state: CpuState) -> CpuState:
@@ -144,7 +145,7 @@ def scan(state: CpuState) -> CpuState:
         for a in base.arrays
     )
     nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
-    return replace(state, nest=nest, private=most)
+    return changed(state, nest=nest, private=most)
 
 
 def _chunks(machine: Machine) -> int:
@@ -158,22 +159,22 @@ def _chunks(machine: Machine) -> int:
 
 def unswitch(state: CpuState) -> CpuState:
     nest = state.nest
-    return replace(state, nest=replace(nest, body=unswitching.unswitch(nest.body, nest.sizes)))
+    return changed(state, nest=changed(nest, body=unswitching.unswitch(nest.body, nest.sizes)))
 
 
 def reroll(state: CpuState) -> CpuState:
     lanes = state.machine.isa.lanes(4)
-    return replace(state, nest=epilogues.reroll(state.nest, lambda e: instruction_count(e, lanes)))
+    return changed(state, nest=epilogues.reroll(state.nest, lambda e: instruction_count(e, lanes)))
 
 
 def lane_prefixes(state: CpuState) -> CpuState:
-    return replace(state, nest=replace(state.nest, body=prefixes.lane_prefixes(state.nest.body)))
+    return changed(state, nest=changed(state.nest, body=prefixes.lane_prefixes(state.nest.body)))
 
 
 def reassociate(state: CpuState) -> CpuState:
     if not state.options.fast_math:
         return state
-    return replace(state, nest=replace(state.nest, body=reassociation.reassociate(state.nest.body)))
+    return changed(state, nest=changed(state.nest, body=reassociation.reassociate(state.nest.body)))
 
 
 def well_formed(before: CpuState, after: CpuState) -> str:
@@ -202,11 +203,11 @@ def inward(state: CpuState) -> CpuState:
     ranks = {b.name: len(b.box) for b in state.program.buffers}
     lanes = state.machine.isa.lanes(4)
     body = inwards.inward(nest.body, nest.sizes, ranks, lambda e: instruction_count(e, lanes))
-    return replace(state, nest=replace(nest, body=body))
+    return changed(state, nest=changed(nest, body=body))
 
 
 def exist(state: CpuState) -> CpuState:
-    return replace(state, nest=existing_reads.marked(state.nest)) if state.composed else state
+    return changed(state, nest=existing_reads.marked(state.nest)) if state.composed else state
 
 
 def existing(before: CpuState, after: CpuState) -> str:
@@ -216,11 +217,11 @@ def existing(before: CpuState, after: CpuState) -> str:
 def skew(state: CpuState) -> CpuState:
     if not state.composed:
         return state
-    return replace(state, nest=replace(state.nest, body=skewed(state.nest.body)))
+    return changed(state, nest=changed(state.nest, body=skewed(state.nest.body)))
 
 
 def carry(state: CpuState) -> CpuState:
-    return replace(state, nest=carried.carry(state.nest)) if state.composed else state
+    return changed(state, nest=carried.carry(state.nest)) if state.composed else state
 
 
 def private(state: CpuState) -> CpuState:
@@ -230,7 +231,7 @@ def private(state: CpuState) -> CpuState:
     added = simplify(Sub(found.workspace, state.nest.workspace), exact=True)
     if not isinstance(added, IntImm):
         raise InternalError("private arrays of symbolic size")
-    return replace(state, nest=found, private=state.private + added.value)
+    return changed(state, nest=found, private=state.private + added.value)
 
 
 def same_loops(before: CpuState, after: CpuState) -> str:

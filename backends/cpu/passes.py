@@ -12,7 +12,7 @@ from dataclasses import replace
 from tc.codegen import llvm_jit
 from tc.ir.program import Program
 from tc.options import Options
-from tc.pipeline.pass_manager import Pass, PassList, Search
+from tc.pipeline.pass_manager import Pass, PassList, Search, changed
 from tc.pipeline.polyhedra import require_specialized, scop_pass
 from tc.pipeline.polyhedra import show as show_polyhedra
 from tc.pipeline.program import passes_over_loops, program_passes, same_program
@@ -44,7 +44,7 @@ _TRIES = 2
 def _split(state: CpuState) -> CpuState:
     if state.options.parallel is False or not state.splits:
         return state
-    return replace(state, program=policy.split(state.program, state.machine, state.typical))
+    return changed(state, program=policy.split(state.program, state.machine, state.typical))
 
 
 # ---- polyhedra
@@ -52,16 +52,16 @@ def _split(state: CpuState) -> CpuState:
 
 def _exponents(state: CpuState) -> CpuState:
     with isl_context():
-        return replace(state, polyhedra=nonpositive_exponents(state.polyhedra))
+        return changed(state, polyhedra=nonpositive_exponents(state.polyhedra))
 
 
 def _fractions(state: CpuState) -> CpuState:
     with isl_context():
-        return replace(state, polyhedra=divided_fractions(state.polyhedra))
+        return changed(state, polyhedra=divided_fractions(state.polyhedra))
 
 
 def _inside(state: CpuState) -> CpuState:
-    return replace(state, polyhedra=inside.marked(state.polyhedra))
+    return changed(state, polyhedra=inside.marked(state.polyhedra))
 
 
 # ---- code
@@ -71,11 +71,11 @@ def _code(state: CpuState) -> CpuState:
     machine, options = state.machine, state.options
     fused_products = bool(machine.fused_products)
     text = emit(state.nest, machine.isa, fast_math=options.fast_math, fused_products=fused_products)
-    return replace(state, text=text)
+    return changed(state, text=text)
 
 
 def _object(state: CpuState) -> CpuState:
-    return state if state.draft else replace(state, object=object_of(state.text, state.machine))
+    return state if state.draft else changed(state, object=object_of(state.text, state.machine))
 
 
 def object_of(text: str, machine: Machine) -> bytes:
@@ -87,7 +87,7 @@ def object_of(text: str, machine: Machine) -> bytes:
 def _link(state: CpuState) -> CpuState:
     isa = state.machine.isa
     code = llvm_jit.load_object(state.object, KERNEL, text=state.text, cpu=isa.cpu, features=isa.features)
-    return replace(state, code=code)
+    return changed(state, code=code)
 
 
 OBJECT = Pass[CpuState]("object", "compile LLVM IR to an object file", "tc/codegen/llvm_jit.py", _object)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 
 from tc.errors import InternalError
 from tc.halide.solve import Term
@@ -37,15 +38,16 @@ def expr_of(t: Term) -> x.Expr:
             raise InternalError(f"not a term: {t!r}")
 
 
-def free(t: Term) -> set[str]:
+@lru_cache(1 << 12)
+def free(t: Term) -> frozenset[str]:
     """The variables of a term."""
     match t:
         case bool() | int():
-            return set()
+            return frozenset()
         case str():
-            return {t}
+            return frozenset((t,))
         case _:
-            return {n for part in t[1:] for n in free(part)}
+            return frozenset[str]().union(*map(free, t[1:]))
 
 
 def attained(t: Term, variables: AbstractSet[str]) -> bool:

@@ -399,9 +399,9 @@ def _legal(program: Program, ranges: Ranges, variant: Variant) -> Program:
     marked = _mark(program, dynamic)
     with isl_context():
         for part in segments(parts(marked)):
-            if exact.reads_itself(part.program):
+            if stages := exact.in_place_stages(part.program):
                 assumed = (*part.program.preconditions, *at_values)
-                exact.in_place(build_scop(replace(part.program, preconditions=assumed)))
+                exact.in_place(build_scop(replace(part.program, stages=stages, preconditions=assumed)))
         everywhere = in_domains(marked)
         verdicts = exact.out_of_bounds(build_scop(everywhere, wrapping.MOST), frozenset(left)) if left else ()
     for v in verdicts:

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
 from tc.errors import InternalError
@@ -26,6 +26,14 @@ S = TypeVar("S")
 def later() -> Any:
     """A field of a state that a pass sets."""
     return field(default=None)
+
+
+def changed(state: S, **fields: Any) -> S:
+    """The state with these fields; itself, which costs nothing, where it has them already."""
+    if all(getattr(state, name) is value for name, value in fields.items()):
+        return state
+    made: Any = state
+    return replace(made, **fields)
 
 
 @dataclass(frozen=True)

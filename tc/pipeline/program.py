@@ -19,7 +19,7 @@ after the pass (`equivalence`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from tc.dtypes import DType
@@ -27,7 +27,7 @@ from tc.ir import verify
 from tc.ir.printer import program_text
 from tc.ir.program import Program
 from tc.pipeline import equivalence
-from tc.pipeline.pass_manager import Pass
+from tc.pipeline.pass_manager import Pass, changed
 from tc.poly import column_panels, conditions, delayed_updates, early_sums, independent_loops, time_tiles
 from tc.transforms.program import (
     batches,
@@ -182,70 +182,70 @@ def _independent(state: P) -> P:
     if state.policy.independent is None:
         return state
     program, names = independent_loops.into_dimensions(state.program, state.policy.independent)
-    return replace(state, program=program, independent=names)
+    return changed(state, program=program, independent=names)
 
 
 def _prefix_places(state: P) -> P:
     if state.policy.prefix is None:
         return state
     program, names = prefix_places.into_prefixes(state.program)
-    return replace(state, program=program, places=names)
+    return changed(state, program=program, places=names)
 
 
 def _prefix_loops(state: P) -> P:
     if state.policy.prefix_rows is None:
         return state
     found = prefix_loops.into_loops(state.program, state.policy.prefix_rows)
-    return replace(state, program=found.program, by_rows=found.names, multiplied=found.multiplied)
+    return changed(state, program=found.program, by_rows=found.names, multiplied=found.multiplied)
 
 
 def _planes(state: P) -> P:
     program, names = planes.separate(state.program)
-    return replace(state, program=program, planes=names)
+    return changed(state, program=program, planes=names)
 
 
 def _contract(state: P) -> P:
     program, names = contract.contract(state.program)
-    return replace(state, program=program, contracted=names)
+    return changed(state, program=program, contracted=names)
 
 
 def _early_sums(state: P) -> P:
     if state.policy.early is None:
         return state
     program, names = early_sums.begin_early(state.program, state.policy.early)
-    return replace(state, program=program, early=names)
+    return changed(state, program=program, early=names)
 
 
 def _delay(state: P) -> P:
     if state.policy.delay is None:
         return state
     program, names = delayed_updates.delay(state.program, state.policy.delay)
-    return replace(state, program=program, delayed=names)
+    return changed(state, program=program, delayed=names)
 
 
 def _panel(state: P) -> P:
     if state.policy.panel is None:
         return state
     program, names = column_panels.copy_panels(state.program, state.policy.panel)
-    return replace(state, program=program, panels=names)
+    return changed(state, program=program, panels=names)
 
 
 def _time_tiles(state: P) -> P:
     if state.policy.time_tile is None or state.policy.worth_tiles is None:
         return state
     program, names = time_tiles.tile_time(state.program, state.policy.time_tile, state.policy.worth_tiles)
-    return replace(state, program=program, time_tiled=names)
+    return changed(state, program=program, time_tiled=names)
 
 
 def _restrict(state: P) -> P:
-    return replace(state, program=guards.restrict(state.program))
+    return changed(state, program=guards.restrict(state.program))
 
 
 def _phases(state: P) -> P:
     if not state.policy.phases:
         return state
     program, names = phases.split_phases(state.program, state.policy.constant_temporaries)
-    return replace(state, program=program, phases=names)
+    return changed(state, program=program, phases=names)
 
 
 def _prefixes(state: P) -> P:
@@ -253,12 +253,12 @@ def _prefixes(state: P) -> P:
         return state
     constant = state.policy.constant_temporaries
     program, names = prefixes.in_chunks(state.program, state.policy.prefix, state.typical, constant)
-    return replace(state, program=program, prefixes=names)
+    return changed(state, program=program, prefixes=names)
 
 
 def _divisors(state: P) -> P:
     program, names = divisors.divide_after(state.program)
-    return replace(state, program=program, divided=names)
+    return changed(state, program=program, divided=names)
 
 
 def _factors(state: P) -> P:
@@ -268,7 +268,7 @@ def _factors(state: P) -> P:
     program, names = prefix_factors.multiply_after(
         state.program, state.policy.prefix, state.typical, constant
     )
-    return replace(state, program=program, multiplied=(*state.multiplied, *names))
+    return changed(state, program=program, multiplied=(*state.multiplied, *names))
 
 
 def _partial_sums(state: P) -> P:
@@ -276,56 +276,56 @@ def _partial_sums(state: P) -> P:
         return state
     constant = state.policy.constant_temporaries
     program, names = partial_sums.sum_in_parts(state.program, state.policy.partial, state.typical, constant)
-    return replace(state, program=program, partial=names)
+    return changed(state, program=program, partial=names)
 
 
 def _zero_points(state: P) -> P:
     program, names = zero_points.expand(state.program)
-    return replace(state, program=program, expanded=names)
+    return changed(state, program=program, expanded=names)
 
 
 def _inline(state: P) -> P:
     if state.policy.recompute is None:
         return state
     program, names = inline.inline(state.program, state.policy.recompute)
-    return replace(state, program=program, inlined=names)
+    return changed(state, program=program, inlined=names)
 
 
 def _materialize(state: P) -> P:
     if state.policy.store is None:
         return state
     program, names = materialize.materialize(state.program, state.policy.store, state.typical)
-    return replace(state, program=program, operands=names)
+    return changed(state, program=program, operands=names)
 
 
 def _columns(state: P) -> P:
     if state.policy.column is None or not state.policy.constant_temporaries:
         return state
     program, names = columns.copy_columns(state.program, state.policy.column, state.typical)
-    return replace(state, program=program, columns=names)
+    return changed(state, program=program, columns=names)
 
 
 def _conditions(state: P) -> P:
-    return replace(state, program=conditions.decide(state.program))
+    return changed(state, program=conditions.decide(state.program))
 
 
 def _batches(state: P) -> P:
     if not state.policy.batches:
         return state
     program, names = batches.products_first(state.program, state.typical)
-    return replace(state, program=program, batches=names)
+    return changed(state, program=program, batches=names)
 
 
 def _collapse(state: P) -> P:
     if not state.policy.collapse:
         return state
-    return replace(state, program=collapsing.collapse(state.program))
+    return changed(state, program=collapsing.collapse(state.program))
 
 
 def _interchange(state: P) -> P:
     if not (state.policy.interchange_without_operands or state.operands):
         return state
-    return replace(state, program=interchange.interchange(state.program, state.typical))
+    return changed(state, program=interchange.interchange(state.program, state.typical))
 
 
 def _judged(name: str, does: str, file: str, run: Callable[[P], P]) -> Pass[P]:

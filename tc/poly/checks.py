@@ -27,10 +27,16 @@ _MOST_NOTES = 4  # statements that a message shows
 # --- Updates in place.
 
 
-def reads_itself(program: Program) -> bool:
-    """Whether a statement reads the tensor that it writes; else there is nothing that `in_place` finds."""
+def in_place_stages(program: Program) -> tuple[Stage, ...]:
+    """The stages that `in_place` has to look at: those that read the tensor that they write, each behind the
+    one before it, which may initialise it."""
     buffers = program.func_buffers
-    return any(buffers.get(r.call.name) == buffers[s.func] for s in program.stages for r in reads(s))
+    own = {
+        i
+        for i, s in enumerate(program.stages)
+        if any(buffers.get(r.call.name) == buffers[s.func] for r in reads(s))
+    }
+    return tuple(s for i, s in enumerate(program.stages) if i in own or i + 1 in own)
 
 
 def in_place(scop: Scop) -> None:

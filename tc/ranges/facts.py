@@ -52,6 +52,7 @@ class Facts:
         self.deferred: dict[str, frozenset[str]] = {}
         self.opaque: dict[str, solve.Bounds] = {}
         self.said: dict[r.Exp, str] = {}  # opaque values of the statement in hand
+        self._simplified: dict[Term, Term] = {}  # statements are solved several times
         for p in checked.params:
             if isinstance(p, r.Tensor):
                 self.dims[p] = [Interval(0, self.simplify(("-", self.term(d), 1))) for d in p.dims or ()]
@@ -60,7 +61,12 @@ class Facts:
 
     def simplify(self, t: Term) -> Term:
         """An equal, simpler term, given that sizes are not negative."""
-        return t if isinstance(t, (bool, int, str)) else solve.simplify(t, self.sizes)
+        if isinstance(t, (bool, int, str)):
+            return t
+        found = self._simplified.get(t)
+        if found is None:
+            found = self._simplified[t] = solve.simplify(t, self.sizes)
+        return found
 
     def proves(self, condition: Term) -> bool:
         """Whether a condition is shown to hold for all sizes >= 0, in all iterations of loops."""

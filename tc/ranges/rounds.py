@@ -65,39 +65,27 @@ class Rounds:
         derivation: Derivation,
         number: int,
     ) -> int:
+        if not unknown:
+            return number
+        opaque = self.facts.opaque.keys()
+        solvable = [(c, free(c.subscript)) for c in constraints if opaque.isdisjoint(free(c.condition))]
         while unknown:
             fresh: dict[str, Interval] = {}
             used: list[Constraint] = []
             open_now = set(unknown)
             for v in unknown:
                 mine: list[tuple[Constraint, solve.Bounds]] = []
-                found: list[Step] = []
-                for c in constraints:
-                    if c.used or free(c.subscript) & open_now != {v}:
-                        continue
-                    if free(c.condition) & self.facts.opaque.keys():
+                for c, names in solvable:
+                    if c.used or v not in names or len(names & open_now) > 1:
                         continue
                     bounds = self._solve(c, v, sol)
-                    if bounds is None:
-                        continue
-                    mine.append((c, bounds))
-                    lo, hi = bounds
-                    found.append(
-                        Step(
-                            k,
-                            number,
-                            v,
-                            c.access.text,
-                            show(c.condition),
-                            "-inf" if lo is None else show(lo),
-                            "+inf" if hi is None else show(hi),
-                        )
-                    )
+                    if bounds is not None:
+                        mine.append((c, bounds))
                 allowed = self._intersection(b for _, b in mine)
                 if allowed is not None:
                     fresh[v] = allowed
                     used += [c for c, _ in mine]
-                    derivation.steps += found
+                    derivation.steps += [_step(k, number, v, c, b) for c, b in mine]
                     derivation.narrowings += self._narrowings(v, allowed, mine)
             if not fresh:
                 break
@@ -258,6 +246,19 @@ def _split(e: Term, upper: bool, limit: Term) -> Iterator[tuple[Term, Term]]:
 def _extremal(t: Term) -> bool:
     return isinstance(t, tuple) and (
         t[0] in ("min", "max") or (t[0] in ("+", "-") and any(map(_extremal, t[1:])))
+    )
+
+
+def _step(k: int, number: int, v: str, c: Constraint, bounds: solve.Bounds) -> Step:
+    low, high = bounds
+    return Step(
+        k,
+        number,
+        v,
+        c.access.text,
+        show(c.condition),
+        "-inf" if low is None else show(low),
+        "+inf" if high is None else show(high),
     )
 
 

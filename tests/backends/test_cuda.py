@@ -16,6 +16,7 @@ import tc
 from tc import registry
 from tc.errors import BackendError
 from tc.ir.loops import Launch, statements
+from tc.kernel import CACHE
 from tests.conformance.test_programs import CASES
 
 MATMUL = "def mm(float(M,K) A, float(K,N) B) -> (C) { C(i,j) +=! A(i,k) * B(k,j) }"
@@ -189,6 +190,7 @@ def driver(monkeypatch: pytest.MonkeyPatch) -> Driver:
         made, SimpleNamespace(name=lambda: "stand-in", compute_capability=lambda: (8, 6)), made
     )
     monkeypatch.setattr(device, "find", lambda number=None: one)
+    CACHE.clear()  # of kernels for other architectures
     return made
 
 

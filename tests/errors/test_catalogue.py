@@ -250,7 +250,7 @@ def _exhausted(m: pytest.MonkeyPatch) -> None:
     with context.isl_context() as ctx:
         limit = type(ctx).set_max_operations
         m.setattr(type(ctx), "set_max_operations", lambda ctx, n: limit(ctx, min(n, 100)))
-    tc.compile("def f(float(N) A) -> (B) { B(i) = 11 * A(i) }", backend="reference")
+    tc.compile("def f(float(N) A) -> (B) { B(i) = 11 * A(i) B(i) = B(N-1-i) }", backend="reference")
 
 
 def _notice(m: pytest.MonkeyPatch) -> None:

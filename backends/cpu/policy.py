@@ -27,6 +27,7 @@ from tc.transforms.program.rfactor import around_rows, is_of_columns, is_product
 
 from .cost.balance import balanced
 from .cost.work import instruction_count
+from .search.cache_tiles import TASK_CYCLES
 from .target import LINE, Machine
 
 
@@ -133,11 +134,15 @@ def worth_tiles(machine: Machine) -> Worth:
 def time_tile(machine: Machine) -> Choice:
     """Iterations and rows of a tile of such a loop.  The rows of a tile, and the rows by which its last
     iteration lags behind, take half of the second caches together, and the rows of the tile at least half of
-    that."""
+    that.  Where a core's part of a statement in such a tile ends sooner than a task should, they take an
+    eighth of the last cache: threads wait for each other after each statement."""
 
     def tile(program: Program, found: Skewed) -> TimeTile | None:
         state, streams, _ = _bytes_of_iteration(program, found.loop, found.stages)
-        most = (found.end - found.low) * machine.cores * machine.l2 // (2 * (state + streams))
+        room = machine.cores * machine.l2 // 2
+        if machine.l2 / 2 < len(found.stages) * TASK_CYCLES * machine.l2_bandwidth:
+            room = max(room, machine.l3 // 8)
+        most = (found.end - found.low) * room // (state + streams)
         if not found.skew:
             return TimeTile(found.trips, most)
         iterations = min(most // (2 * found.skew), found.trips, _ITERATIONS)

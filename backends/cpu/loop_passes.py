@@ -28,9 +28,9 @@ from tc.transforms.loops import unswitch as unswitching
 from tc.transforms.loops.skewed_rows import skewed
 
 from . import policy
+from .cost.balance import TASK_CYCLES
 from .cost.work import instruction_count
 from .search import choose as choosing
-from .search.cache_tiles import TASK_CYCLES
 from .search.choose import predicted
 from .search.nontemporal import nontemporal_results
 from .search.size_variants import Plan, size_variants

@@ -25,9 +25,8 @@ from tc.transforms.program.materialize import Operand
 from tc.transforms.program.prefix_loops import Columns
 from tc.transforms.program.rfactor import around_rows, is_of_columns, is_product, reads_of, split_reductions
 
-from .cost.balance import balanced
+from .cost.balance import TASK_CYCLES, balanced
 from .cost.work import instruction_count
-from .search.cache_tiles import TASK_CYCLES
 from .target import LINE, Machine
 
 

@@ -91,6 +91,13 @@ CASES = [
           Y(n,k,h,w) = V(n,k,h/2,W-1-w) where h in 0:2*H }""",
         {"X": 3, "K": 2, "V": 3, "Y": 4},
     ),
+    # Not with a boundary mode.
+    (
+        """def f(float(N,C,H,W) X, float(5,C) K) -> (Y) {
+          V(n,k,h,w) +=! X(n,c,h,w) * K(k,c)
+          Y(n,k,h,w) = V[none,none,clamp,clamp](n,k,h-1,w+1) where h in 0:H, w in 0:W, n in 0:N, k in 0:5 }""",
+        {"X": 4, "K": 2, "V": 4, "Y": 4},
+    ),
     # Not if that has fewer points, or no loop of its own.
     (
         """def f(float(N,C,H,W) X, float(H,W) K) -> (Y) {

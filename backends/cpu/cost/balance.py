@@ -6,6 +6,7 @@ import math
 from functools import lru_cache
 from heapq import heapreplace
 
+TASK_CYCLES = 8000.0  # cycles of a task, at least
 TASKS_PER_CORE = 8  # at most, unless caches need smaller tasks
 _MANY = 32  # tasks for each core from which on the imbalance is neglected
 # Time of the busiest core, as a factor of that with the most even tasks, that larger tasks may take.

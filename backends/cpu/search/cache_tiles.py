@@ -11,7 +11,7 @@ from tc.options import Options
 from tc.poly.tile_plan import CacheTile, Nest, Pack, PhaseTile, PrefetchHint, Tile, Tiling
 
 from ..cost import dot
-from ..cost.balance import MIN_BUSY, TASKS_PER_CORE, even_width, keeps_busy
+from ..cost.balance import MIN_BUSY, TASK_CYCLES, TASKS_PER_CORE, even_width, keeps_busy
 from ..cost.cache_lines import blocked_rows, inner_order, outer_order, transposed_rows
 from ..cost.pack_sizes import pack_bytes, pack_width, row_axis, row_tile, row_tiles
 from ..cost.register_tile import Candidate, lane_axis
@@ -22,7 +22,6 @@ from .reduction_blocks import STREAMS
 from .shares import number_of_tasks, shares
 
 _KEPT_SUMS = 1024  # rows of a factor whose sums are kept, where the number of rows is dynamic
-TASK_CYCLES = 8000.0  # cycles of a task, at least
 _TRIANGLE_TASKS = 4  # tasks for each core, at least, that even out a triangle
 _PACK_SHARE = 0.05  # elements of all tasks' packs for each cycle of a nest, at most
 _PACK_ELEMENT_CYCLES = 0.5  # cycles to fill an element of a pack

@@ -13,11 +13,12 @@ from tc.options import Options
 from tc.poly.scop import Scop
 from tc.poly.tile_plan import Axis, CacheTile, Nest, Region, RegionTiling, Tiling
 
+from ..cost.balance import TASK_CYCLES
 from ..cost.cost import nest_cost
 from ..cost.register_tile import Candidate
 from ..cost.work import NestContext, Work, footprint, work_of
 from ..target import Machine
-from .cache_tiles import TASK_CYCLES, tiling
+from .cache_tiles import tiling
 from .rank import Ranked, ranked_candidates
 from .sentences import sentences
 from .shares import number_of_tasks

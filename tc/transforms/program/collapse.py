@@ -18,7 +18,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
-from tc.ir.expr import Add, Call, Expr, IntImm, Let, Mul, Variable, children, rebuild, variables, walk
+from tc.ir.expr import (
+    Add,
+    Call,
+    Expr,
+    IntImm,
+    Let,
+    Max,
+    Min,
+    Mul,
+    Select,
+    Variable,
+    children,
+    rebuild,
+    variables,
+    walk,
+)
 from tc.ir.program import Box, Buffer, IterVar, Program, Range, Stage, fresh
 
 _MOST = 1 << 31  # points of a merged dimension
@@ -127,7 +142,7 @@ def _merge(program: Program, uses: Mapping[str, _Uses], buffer: str, dim: int) -
                         if all(_side_by_side(stages[t], uses[t], name, d) for t in own):
                             assert isinstance(i, Variable) and isinstance(j, Variable)
                             open_pairs.append((s, i.name, j.name))
-                        elif _is_short(buffers[name], d, _FEW) and d + 2 == len(a.args) and not a.checked:
+                        elif _is_short(buffers[name], d, _FEW) and d + 2 == len(a.args) and _plain(a, i, j):
                             apart.setdefault(s, set()).update(variables(i) | variables(j))
                         else:
                             return None
@@ -194,6 +209,13 @@ def _alike(program: Program, buffer: Buffer, dim: int) -> bool:
 def _is_fixed(buffer: Buffer, dim: int, i: Expr, j: Expr) -> bool:
     """Whether the second of two neighbouring subscripts is a constant in a short row."""
     return isinstance(i, Variable) and isinstance(j, IntImm) and _is_short(buffer, dim, _SHORT)
+
+
+def _plain(a: _Access, i: Expr, j: Expr) -> bool:
+    """Whether no check of an access counts dimensions, and no border is found by its last two subscripts, of
+    which lanes there are loaded in runs."""
+    borders = (Min, Max, Select)
+    return not a.checked and not any(isinstance(e, borders) for x in (i, j) for e in walk(x))
 
 
 def _is_short(buffer: Buffer, dim: int, most: int) -> bool:

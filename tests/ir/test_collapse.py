@@ -95,7 +95,8 @@ CASES = [
     (
         """def f(float(N,C,H,W) X, float(5,C) K) -> (Y) {
           V(n,k,h,w) +=! X(n,c,h,w) * K(k,c)
-          Y(n,k,h,w) = V[none,none,clamp,clamp](n,k,h-1,w+1) where h in 0:H, w in 0:W, n in 0:N, k in 0:5 }""",
+          Y(n,k,h,w) = V[none,none,clamp,clamp](n,k,h-1,w+1)
+            where h in 0:H, w in 0:W, n in 0:N, k in 0:5 }""",
         {"X": 4, "K": 2, "V": 4, "Y": 4},
     ),
     # Not if that has fewer points, or no loop of its own.

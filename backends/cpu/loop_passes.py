@@ -65,7 +65,7 @@ def variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
     with isl_context():
         usual = planned(state.typical)
         others = size_variants(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
-    return changed(state, plan=usual, variants=others)
+    return replace(state, plan=usual, variants=others)
 
 
 def fuse(state: CpuState) -> CpuState:
@@ -80,7 +80,7 @@ def fuse(state: CpuState) -> CpuState:
         groups = fusion.fuse(polyhedra, wanted, state.distances)
         apart = "".join(f"{x}\n" for x in fusion_diagnostics(polyhedra, groups, state.distances, wanted))
         shown = tree_text.dump(schedule.fused(polyhedra, groups))
-    return changed(state, groups=tuple(groups), tree=shown, apart=apart)
+    return replace(state, groups=tuple(groups), tree=shown, apart=apart)
 
 
 def legal(before: CpuState, after: CpuState) -> str:
@@ -97,7 +97,7 @@ def choose(state: CpuState) -> CpuState:
             state.polyhedra, regions, state.machine, state.options, at, state.fewer, state.rankings
         )
     plan = Plan(state.groups, replace(chosen, text=state.apart + chosen.text), state.tree)
-    return changed(state, plan=plan)
+    return replace(state, plan=plan)
 
 
 def scan(state: CpuState) -> CpuState:
@@ -145,7 +145,7 @@ def scan(state: CpuState) -> CpuState:
         for a in base.arrays
     )
     nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
-    return changed(state, nest=nest, private=most)
+    return replace(state, nest=nest, private=most)
 
 
 def _chunks(machine: Machine) -> int:
@@ -231,7 +231,7 @@ def private(state: CpuState) -> CpuState:
     added = simplify(Sub(found.workspace, state.nest.workspace), exact=True)
     if not isinstance(added, IntImm):
         raise InternalError("private arrays of symbolic size")
-    return changed(state, nest=found, private=state.private + added.value)
+    return replace(state, nest=found, private=state.private + added.value)
 
 
 def same_loops(before: CpuState, after: CpuState) -> str:

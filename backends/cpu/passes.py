@@ -71,11 +71,11 @@ def _code(state: CpuState) -> CpuState:
     machine, options = state.machine, state.options
     fused_products = bool(machine.fused_products)
     text = emit(state.nest, machine.isa, fast_math=options.fast_math, fused_products=fused_products)
-    return changed(state, text=text)
+    return replace(state, text=text)
 
 
 def _object(state: CpuState) -> CpuState:
-    return state if state.draft else changed(state, object=object_of(state.text, state.machine))
+    return state if state.draft else replace(state, object=object_of(state.text, state.machine))
 
 
 def object_of(text: str, machine: Machine) -> bytes:
@@ -87,7 +87,7 @@ def object_of(text: str, machine: Machine) -> bytes:
 def _link(state: CpuState) -> CpuState:
     isa = state.machine.isa
     code = llvm_jit.load_object(state.object, KERNEL, text=state.text, cpu=isa.cpu, features=isa.features)
-    return changed(state, code=code)
+    return replace(state, code=code)
 
 
 OBJECT = Pass[CpuState]("object", "compile LLVM IR to an object file", "tc/codegen/llvm_jit.py", _object)

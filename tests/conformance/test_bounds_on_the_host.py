@@ -73,7 +73,11 @@ def test_what_the_host_cannot_compute_is_an_error(bound: str) -> None:
         ("Y(i) = X(i) where i in 0:int(float(N)*1.1)", 15, "X(i) is out of bounds, for N = 15"),
         ("Y(i) = X(i/2) where i in 0:int(float(N)*2.5)", 4, "X(i/2) is out of bounds, for N = 4"),
         ("Y(i) = X(i) where i in 0:int(N*0.5)-3", 4, "has the negative extent -1, for N = 4"),
-        ("Y(i) = X(i)  Y(i) += 1 where i in 0:int(N*1.1)", 15, "outside its range 0:N"),
+        (
+            "Y(i) = X(i)  Y(i) += 1 where i in 0:int(N*1.1)",
+            15,
+            "0:N: the sizes must satisfy 16 <= N, but N = 15",
+        ),
     ],
 )
 def test_what_one_size_rules_out_is_no_error_of_the_program(statements: str, n: int, message: str) -> None:

@@ -1,8 +1,8 @@
 """A backend for tests: its kernels add 1, take as long as their options say, and some fail on purpose.
 
 `FAULTY_PLAN` names a JSON file: {"base_us": …, "faults": {"<unroll>": "crash", …}}.  A kernel takes
-base_us * (1 + |log2(unroll) - 3| / 2), so unroll=8 is the fastest.  The clock of a
-candidate's process is advanced by its kernels only: what else runs on the machine changes no verdict.
+base_us * (1 + |log2(unroll) - 3| / 2), so unroll=8 is the fastest.  Only kernels
+advance the clock of a candidate's process: what else runs on the machine changes no verdict.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ Two neighbouring dimensions of an array are merged if every access to it has two
 there, both over the whole of their dimension, and these variables occur only in such pairs.  A read may have
 a constant as the second subscript, in a row of few elements.  The last two dimensions, with short rows, are
 also merged if only other statements than the one with the most points have other subscripts there: these
-statements then address `extent * i + j`.
+statements then address `extent * i + j`.  Subscripts with a boundary mode keep their dimensions.
 
 Vectors then have one remainder in all, not one in each short row, and one loop has enough iterations for all
 cores.  The arrays are dense, so no subscript needs a division (as for `collapse` in OpenMP).
@@ -212,8 +212,8 @@ def _is_fixed(buffer: Buffer, dim: int, i: Expr, j: Expr) -> bool:
 
 
 def _plain(a: _Access, i: Expr, j: Expr) -> bool:
-    """Whether no check of an access counts dimensions, and no border is found by its last two subscripts, of
-    which lanes there are loaded in runs."""
+    """Whether an access has no check, which counts its dimensions, and no boundary mode in these subscripts:
+    a backend finds the lanes at a border by the subscript of one dimension."""
     borders = (Min, Max, Select)
     return not a.checked and not any(isinstance(e, borders) for x in (i, j) for e in walk(x))
 

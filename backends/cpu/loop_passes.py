@@ -48,19 +48,19 @@ def variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
     are faster."""
 
     def planned(typical: Mapping[str, int]) -> Plan:
-        first = plan(replace(state, planned_for=typical)).plan
-        if state.options.fusion is not None or not policy.joins_products(state.program, first.groups):
-            return first
-        other = plan(replace(state, planned_for=typical, products_apart=True)).plan
-        if other.groups == first.groups:
-            return first
-
         def cycles(p: Plan) -> float:
             regions = tile_plan.regions(state.program, p.groups, typical)
             synchronization = TASK_CYCLES * len(regions)  # threads start for each, and wait for the last
             return synchronization + predicted(state.polyhedra, regions, p.chosen, state.machine, typical)
 
-        return other if cycles(other) < _APART * cycles(first) else first
+        first = plan(replace(state, planned_for=typical)).plan
+        if state.options.fusion is not None:
+            return first
+        fewest = policy.fewest_regions_apart(state.program, first.groups)
+        if fewest is None or TASK_CYCLES * fewest >= (most := _APART * cycles(first)):
+            return first
+        other = plan(replace(state, planned_for=typical, products_apart=True)).plan
+        return other if other.groups != first.groups and cycles(other) < most else first
 
     with isl_context():
         usual = planned(state.typical)

@@ -418,14 +418,16 @@ def fusion_policy(scop: Scop, machine: Machine, typical: Mapping[str, int] | Non
     return FusionPolicy(why)
 
 
-def joins_products(program: Program, groups: Sequence[Group | str]) -> bool:
-    """Whether several products of matrices share loops, or one shares some of its loops with other
+def fewest_regions_apart(program: Program, groups: Sequence[Group | str]) -> int | None:
+    """The fewest regions of a plan where products of matrices have loops of their own; none where they have
+    them in `groups` already: where no products share loops, and none shares some of its loops with other
     statements."""
     products = _products(program)
-    return any(
+    joined = any(
         isinstance(g, Group) and products & set(g.statements) and not _one_product(g, products)
         for g in groups
     )
+    return max(2, len(products)) if joined else None
 
 
 def _one_product(g: Group, products: frozenset[str]) -> bool:

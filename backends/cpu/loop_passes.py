@@ -53,19 +53,19 @@ def variants(state: CpuState, plan: Callable[[CpuState], CpuState]) -> CpuState:
             synchronization = TASK_CYCLES * len(regions)  # threads start for each, and wait for the last
             return synchronization + predicted(state.polyhedra, regions, p.chosen, state.machine, typical)
 
-        first = plan(replace(state, planned_for=typical)).plan
+        first = plan(changed(state, planned_for=typical)).plan
         if state.options.fusion is not None:
             return first
         fewest = policy.fewest_regions_apart(state.program, first.groups)
         if fewest is None or TASK_CYCLES * fewest >= (most := _APART * cycles(first)):
             return first
-        other = plan(replace(state, planned_for=typical, products_apart=True)).plan
+        other = plan(changed(state, planned_for=typical, products_apart=True)).plan
         return other if other.groups != first.groups and cycles(other) < most else first
 
     with isl_context():
         usual = planned(state.typical)
         others = size_variants(state.program, state.polyhedra, state.machine, state.typical, usual, planned)
-    return replace(state, plan=usual, variants=others)
+    return changed(state, plan=usual, variants=others)
 
 
 def fuse(state: CpuState) -> CpuState:
@@ -80,7 +80,7 @@ def fuse(state: CpuState) -> CpuState:
         groups = fusion.fuse(polyhedra, wanted, state.distances)
         apart = "".join(f"{x}\n" for x in fusion_diagnostics(polyhedra, groups, state.distances, wanted))
         shown = tree_text.dump(schedule.fused(polyhedra, groups))
-    return replace(state, groups=tuple(groups), tree=shown, apart=apart)
+    return changed(state, groups=tuple(groups), tree=shown, apart=apart)
 
 
 def legal(before: CpuState, after: CpuState) -> str:
@@ -97,7 +97,7 @@ def choose(state: CpuState) -> CpuState:
             state.polyhedra, regions, state.machine, state.options, at, state.fewer, state.rankings
         )
     plan = Plan(state.groups, replace(chosen, text=state.apart + chosen.text), state.tree)
-    return replace(state, plan=plan)
+    return changed(state, plan=plan)
 
 
 def scan(state: CpuState) -> CpuState:
@@ -145,7 +145,7 @@ def scan(state: CpuState) -> CpuState:
         for a in base.arrays
     )
     nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
-    return replace(state, nest=nest, private=most)
+    return changed(state, nest=nest, private=most)
 
 
 def _chunks(machine: Machine) -> int:
@@ -188,7 +188,7 @@ def scatter_rows(state: CpuState) -> CpuState:
         return state
     machine = state.machine
     threads = scatters.Threads(machine.cores, int(TASK_CYCLES / _UPDATE))
-    return replace(
+    return changed(
         state,
         nest=scatters.scatters_along_rows(
             state.nest, machine.isa.lanes, None if state.options.parallel is False else threads
@@ -231,7 +231,7 @@ def private(state: CpuState) -> CpuState:
     added = simplify(Sub(found.workspace, state.nest.workspace), exact=True)
     if not isinstance(added, IntImm):
         raise InternalError("private arrays of symbolic size")
-    return replace(state, nest=found, private=state.private + added.value)
+    return changed(state, nest=found, private=state.private + added.value)
 
 
 def same_loops(before: CpuState, after: CpuState) -> str:

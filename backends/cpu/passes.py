@@ -71,11 +71,11 @@ def _code(state: CpuState) -> CpuState:
     machine, options = state.machine, state.options
     fused_products = bool(machine.fused_products)
     text = emit(state.nest, machine.isa, fast_math=options.fast_math, fused_products=fused_products)
-    return replace(state, text=text)
+    return changed(state, text=text)
 
 
 def _object(state: CpuState) -> CpuState:
-    return state if state.draft else replace(state, object=object_of(state.text, state.machine))
+    return state if state.draft else changed(state, object=object_of(state.text, state.machine))
 
 
 def object_of(text: str, machine: Machine) -> bytes:
@@ -87,7 +87,7 @@ def object_of(text: str, machine: Machine) -> bytes:
 def _link(state: CpuState) -> CpuState:
     isa = state.machine.isa
     code = llvm_jit.load_object(state.object, KERNEL, text=state.text, cpu=isa.cpu, features=isa.features)
-    return replace(state, code=code)
+    return changed(state, code=code)
 
 
 OBJECT = Pass[CpuState]("object", "compile LLVM IR to an object file", "tc/codegen/llvm_jit.py", _object)
@@ -116,7 +116,7 @@ def _spill(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState:
     tried = best
     for _ in range(_TRIES):
         fewer = {s: tried.vectors[s] for s in loop.statements}
-        following = make(replace(state, fewer=fewer, draft=True))
+        following = make(changed(state, fewer=fewer, draft=True))
         tried = following.lowered
         if any(tried.vectors[s] >= fewer[s] for s in loop.statements):
             break
@@ -150,13 +150,13 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
             one = _IDENTITY.run(IdentityState(program=part.program))
             return composition.Compiled(loop_nest.assemble(part.program, one.body), part.program)
         at = {n: typical[n] for n in part.program.sizes}
-        first = replace(state, program=part.program, policy=decisions, typical=at, rankings=Rankings())
+        first = changed(state, program=part.program, policy=decisions, typical=at, rankings=Rankings())
         found = _TO_NEST.run(replace(first, dependences=[], distances=Distances(), splits=False))
         made.append(found)
         return composition.Compiled(found.nest, part.program)
 
     nest, private = composition.composed(state.program, parts, compiled_segment)
-    whole = replace(state, nest=nest, private=private, parts=tuple(made), composed=True)
+    whole = changed(state, nest=nest, private=private, parts=tuple(made), composed=True)
     for p in (*_WHOLE, _CODE):
         whole = PASSES.run_pass(p, whole)
     return whole if state.draft else PASSES.run_pass(OBJECT, whole)

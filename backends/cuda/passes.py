@@ -10,7 +10,7 @@ from tc.codegen.dialect import CUDA
 from tc.codegen.gpu_module import Module
 from tc.ir.lines import split
 from tc.options import Options
-from tc.pipeline.pass_manager import Pass, PassList, Search, later
+from tc.pipeline.pass_manager import Pass, PassList, Search, changed, later
 from tc.pipeline.program import passes_over_loops, program_passes
 
 from ..gpu.passes import OVER_LOOPS, GpuState, Lowered, assembled, mapping, unmapped, with_loops
@@ -45,7 +45,7 @@ class CudaState(GpuState):
 
 
 def _code(state: CudaState) -> CudaState:
-    return replace(state, module=gpu_source.emit(state.nest, CUDA, state.contract))
+    return changed(state, module=gpu_source.emit(state.nest, CUDA, state.contract))
 
 
 def _machine(state: CudaState) -> CudaState:
@@ -57,7 +57,7 @@ def _machine(state: CudaState) -> CudaState:
         n: replace(r, shared=r.shared + kernels[n].dynamic_shared, frame=kernels[n].frame)
         for n, r in machine.resources.items()
     }
-    return replace(state, machine=replace(machine, resources=resources))
+    return changed(state, machine=replace(machine, resources=resources))
 
 
 def _bounds(state: CudaState) -> CudaState:
@@ -65,7 +65,7 @@ def _bounds(state: CudaState) -> CudaState:
     before, target, typical = state.machine, state.target, state.typical
 
     def with_text(text: str) -> CudaState:
-        return _machine(replace(state, module=replace(state.module, text=text)))
+        return _machine(changed(state, module=replace(state.module, text=text)))
 
     def seconds(one: CudaState) -> float:
         return bounds.seconds(one.nest, one.module, one.machine.resources, target, typical)
@@ -93,7 +93,7 @@ def _registers(state: CudaState, make: Callable[[CudaState], CudaState]) -> Cuda
     best: CudaState | None = None
     for simpler in range(SIMPLEST + 1):
         one = make(
-            replace(state, mapping_options=replace(state.mapping_options, skipped_register_tiles=simpler))
+            changed(state, mapping_options=replace(state.mapping_options, skipped_register_tiles=simpler))
         )
         if best is not None and one.module.text == best.module.text:
             continue
@@ -167,4 +167,4 @@ def alternatives(state: CudaState) -> Iterator[tuple[Candidate, CudaState]]:
     (choice,) = state.kernels.choices
     for c in choice.candidates:
         taken = replace(state.kernels, choices=(replace(choice, taken=c),))
-        yield c, _machine(_code(assembled(replace(state, kernels=taken))))
+        yield c, _machine(_code(assembled(changed(state, kernels=taken))))

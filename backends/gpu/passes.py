@@ -18,7 +18,7 @@ from tc.ir.loops import Block, Launch, LoopKind, LoopNest
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
 from tc.options import Options
-from tc.pipeline.pass_manager import Pass, PassList, Search, later
+from tc.pipeline.pass_manager import Pass, PassList, Search, changed, later
 from tc.pipeline.polyhedra import legal_fusion, require_specialized, scop_pass, traced
 from tc.pipeline.program import ProgramState, program_passes, same_program
 from tc.pipeline.program import show as show_program
@@ -151,7 +151,7 @@ def _parts(state: G, make: Callable[[G], G]) -> G:
         found = policy.split_candidates(state.program, state.options, state.typical, state.target)
         whole = [policy.SplitProgram(state.program, {})]
         for shape in found if state.splits else whole:
-            made.append(make(replace(state, shape=shape)))
+            made.append(make(changed(state, shape=shape)))
             kernels = made[-1].kernels
             if kernels.seconds < _NEAR_IDEAL * kernels.ideal_seconds(state.target, moved):
                 break
@@ -159,7 +159,7 @@ def _parts(state: G, make: Callable[[G], G]) -> G:
 
 
 def _split(state: G) -> G:
-    return replace(state, program=state.shape.program)
+    return changed(state, program=state.shape.program)
 
 
 def _map(state: G) -> G:
@@ -174,7 +174,7 @@ def _map(state: G) -> G:
             policy.keep_apart(dict.fromkeys(shape.isolated, 1), chosen, policy.PARTS),
             given=options.fusion is not None,
         )
-    return replace(state, kernels=kernels)
+    return changed(state, kernels=kernels)
 
 
 def _trees(state: GpuState) -> str:
@@ -185,7 +185,7 @@ def _trees(state: GpuState) -> str:
 def _schedule(state: G) -> G:
     with isl_context():
         fused = schedule.fused(state.polyhedra, state.kernels.groups)
-        return replace(state, tree=tree_text.dump(fused))
+        return changed(state, tree=tree_text.dump(fused))
 
 
 def _legal(before: GpuState, after: GpuState) -> str:
@@ -199,7 +199,7 @@ def assembled(state: G) -> G:
     touched = {name for k in made for name in used_arrays(k.launch)}
     unused = {b.name for b in program.buffers if b.role == "temporary"} - touched
     nest = loop_nest.assemble(program, Block(tuple(k.launch for k in made)), unused)
-    return replace(state, nest=replace(nest, arrays=(*nest.arrays, *(a for k in made for a in k.arrays))))
+    return changed(state, nest=replace(nest, arrays=(*nest.arrays, *(a for k in made for a in k.arrays))))
 
 
 def _traced(before: GpuState, after: GpuState) -> str:
@@ -232,7 +232,7 @@ def with_loops(
         def compiled_segment(part: segments.Segment) -> composition.Compiled:
             at = {n: typical[n] for n in part.program.sizes}
             loops = max((len(s.domain.vars) for s in part.program.stages), default=0)
-            first = replace(state, program=part.program, policy=decisions, typical=at, loops=loops)
+            first = changed(state, program=part.program, policy=decisions, typical=at, loops=loops)
             if part.serial:
                 in_order = replace(state.options, mapping="identity")
                 one = to_scatters.run(replace(first, options=in_order))
@@ -242,7 +242,7 @@ def with_loops(
             return composition.Compiled(one.nest, part.program)
 
         nest, _ = composition.composed(state.program, found, compiled_segment)
-        return to_code.run(replace(state, nest=nest, parts=tuple(made)))
+        return to_code.run(changed(state, nest=nest, parts=tuple(made)))
 
     return Search(
         "segments",
@@ -304,7 +304,7 @@ def mapping(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
 
 def _launch(state: G) -> G:
     nest = loop_nest.assemble(state.program, Launch(state.program.name, (), (), state.body))
-    return replace(state, nest=nest)
+    return changed(state, nest=nest)
 
 
 def unmapped(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
@@ -328,7 +328,7 @@ def unmapped(kind: type[G]) -> tuple[Pass[G] | Search[G], ...]:
 
 def _scatters(state: G) -> G:
     body = scatter.launches(state.program.name, state.body)
-    return replace(state, nest=loop_nest.assemble(state.program, body))
+    return changed(state, nest=loop_nest.assemble(state.program, body))
 
 
 def _no_trace(_: GpuState, after: GpuState) -> str:  # the trace knows no scatter

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from tc.codegen import c_family, llvm_ir, llvm_jit
@@ -11,7 +11,7 @@ from tc.ir import verify
 from tc.ir.loops import LoopKind, LoopNest, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.program import Program
-from tc.pipeline.pass_manager import Pass, PassList, Search, later
+from tc.pipeline.pass_manager import Pass, PassList, Search, changed, later
 from tc.pipeline.polyhedra import PolyhedralState, require_specialized, scop_pass, traced
 from tc.poly import ast, composition, legality, loop_nest, schedule, tree_text
 from tc.poly.context import isl_context
@@ -42,7 +42,7 @@ I = TypeVar("I", bound=IdentityState)  # noqa: E741
 
 def _schedule(state: I) -> I:
     with isl_context():
-        return replace(state, tree=tree_text.dump(schedule.identity(state.polyhedra)))
+        return changed(state, tree=tree_text.dump(schedule.identity(state.polyhedra)))
 
 
 def _legal(before: IdentityState, after: IdentityState) -> str:
@@ -55,7 +55,7 @@ def _legal(before: IdentityState, after: IdentityState) -> str:
 
 def _ast(state: I) -> I:
     with isl_context():
-        return replace(state, body=ast.loops(state.polyhedra, schedule.identity(state.polyhedra)))
+        return changed(state, body=ast.loops(state.polyhedra, schedule.identity(state.polyhedra)))
 
 
 def identity_passes(kind: type[I]) -> tuple[Pass[I], ...]:
@@ -75,15 +75,15 @@ def identity_passes(kind: type[I]) -> tuple[Pass[I], ...]:
 
 
 def _assemble(state: ReferenceState) -> ReferenceState:
-    return replace(state, nest=loop_nest.assemble(state.program, state.body))
+    return changed(state, nest=loop_nest.assemble(state.program, state.body))
 
 
 def _code(state: ReferenceState) -> ReferenceState:
-    return replace(state, text=llvm_ir.emit(state.nest))
+    return changed(state, text=llvm_ir.emit(state.nest))
 
 
 def _machine(state: ReferenceState) -> ReferenceState:
-    return replace(state, code=llvm_jit.compile_text(state.text, llvm_ir.KERNEL, verify=settings.verify()))
+    return changed(state, code=llvm_jit.compile_text(state.text, llvm_ir.KERNEL, verify=settings.verify()))
 
 
 def _traced(_: ReferenceState, after: ReferenceState) -> str:
@@ -99,12 +99,12 @@ def _segments(state: ReferenceState, make: Callable[[ReferenceState], ReferenceS
     trees: list[str] = []
 
     def compiled_segment(part: segments.Segment) -> composition.Compiled:
-        made = make(replace(state, program=part.program))
+        made = make(changed(state, program=part.program))
         trees.append(made.tree)
         return composition.Compiled(made.nest, part.program)
 
     nest, _ = composition.composed(state.program, segments.parts(state.program), compiled_segment)
-    return replace(state, nest=nest, tree="".join(trees))
+    return changed(state, nest=nest, tree="".join(trees))
 
 
 PASSES = PassList[ReferenceState](

@@ -28,7 +28,7 @@ from tc.ir.specialize import specialize as specialize_program
 from tc.lang import notations
 from tc.lang import resolved as r
 from tc.lang.types import Typed, assign_types, subscript_only
-from tc.pipeline.pass_manager import Pass, PassList, later
+from tc.pipeline.pass_manager import Pass, PassList, changed, later
 from tc.poly.implication import implies
 from tc.ranges import Depends, Obligation, Ranges, host, infer
 from tc.support.float_mode import standard
@@ -115,7 +115,7 @@ class _FrontState:
 
 
 def _typed(state: _FrontState) -> _FrontState:
-    return replace(state, typed=assign_types(state.checked), any_integer=subscript_only(state.checked))
+    return changed(state, typed=assign_types(state.checked), any_integer=subscript_only(state.checked))
 
 
 def _ranges_text(state: _FrontState) -> str:
@@ -216,7 +216,7 @@ def _of_variant(state: _BuildState) -> _BuildState:
         ranges = infer(checked, dict(variant.scalars), dict(variant.integers), implies=implies)
     if variant.integers or variant.wide:
         typed = assign_types(checked, dict(variant.integers), INT64 if variant.wide else INT32)
-    return replace(state, ranges=ranges, typed=typed)
+    return changed(state, ranges=ranges, typed=typed)
 
 
 def _lowered(state: _BuildState) -> _BuildState:
@@ -228,11 +228,11 @@ def _lowered(state: _BuildState) -> _BuildState:
     program = _mark(program, {(o.site, o.dim) for o in ranges.obligations})
     if variant.scalars:
         program = specialize_program(program, {}, dict(variant.scalars))
-    return replace(state, program=program)
+    return changed(state, program=program)
 
 
 def _legal_program(state: _BuildState) -> _BuildState:
-    return replace(state, program=_legal(state.program, state.ranges, state.variant))
+    return changed(state, program=_legal(state.program, state.ranges, state.variant))
 
 
 def _in_place(state: _BuildState) -> _BuildState:
@@ -241,7 +241,7 @@ def _in_place(state: _BuildState) -> _BuildState:
     program = state.program
     for result, source in state.variant.aliases:
         program = in_place(program, result, source)
-    return replace(state, program=program)
+    return changed(state, program=program)
 
 
 def _well_formed(before: _BuildState, after: _BuildState) -> str:
@@ -333,13 +333,13 @@ class _SpecializeState:
 
 
 def _specialized(state: _SpecializeState) -> _SpecializeState:
-    return replace(state, program=specialize_program(state.program, state.sizes, state.scalars))
+    return changed(state, program=specialize_program(state.program, state.sizes, state.scalars))
 
 
 def _without_complex(state: _SpecializeState) -> _SpecializeState:
     from tc.transforms.program.complex_parts import split_complex
 
-    return replace(state, program=split_complex(state.program))
+    return changed(state, program=split_complex(state.program))
 
 
 SPECIALIZE = PassList[_SpecializeState](

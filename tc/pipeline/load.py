@@ -76,8 +76,7 @@ def load_or_compile(
     `TC_CACHE=0`, under `TC_VERIFY=1`, which runs every pass, and where an option is a function, which cannot
     be part of a key.
     """
-    has_key = not callable(options.fusion)
-    kept = disk.default() if isinstance(backend, Restoring) and has_key and not settings.verify() else None
+    kept = None if callable(options.fusion) or settings.verify() else disk.default()
     if kept is None or not isinstance(backend, Restoring):
         return compile_program(backend, program, options, typical), False
     looked = LOAD.run(_LoadState(backend, program, (options, *key), kept))

@@ -32,8 +32,13 @@ def changed(state: S, **fields: Any) -> S:
     """The state with these fields; itself, which costs nothing, where it has them already."""
     if all(getattr(state, name) is value for name, value in fields.items()):
         return state
-    made: Any = state
-    return replace(made, **fields)
+    before: Any = state
+    if not hasattr(before, "__dict__"):  # it has slots
+        return replace(before, **fields)
+    # States have tens of fields and nothing to check: their dictionary is copied, not passed field by field.
+    made: Any = object.__new__(type(state))
+    made.__dict__.update(before.__dict__, **fields)
+    return made
 
 
 @dataclass(frozen=True)
@@ -100,27 +105,33 @@ class PassList(Generic[S]):
 
     def run(self, state: S) -> S:
         """The state after all passes."""
-        return self._run_all(self.passes, state)
+        return self._run_all(self.passes, state, settings.verify())
 
-    def _run_all(self, passes: tuple[Pass[S] | Search[S], ...], state: S) -> S:
+    def _run_all(self, passes: tuple[Pass[S] | Search[S], ...], state: S, verify: bool) -> S:
         for p in passes:
-            state = self._search(p, state) if isinstance(p, Search) else self.run_pass(p, state)
+            state = self._search(p, state, verify) if isinstance(p, Search) else self._pass(p, state, verify)
         return state
 
     def run_pass(self, p: Pass[S], state: S) -> S:
         """The state after one of these passes, for a search that completes the candidate that it takes."""
+        return self._pass(p, state, settings.verify())
+
+    def _pass(self, p: Pass[S], state: S, verify: bool) -> S:
         record = _record.get()
         start = time.perf_counter()
         after = p.run(state)
-        ran = time.perf_counter()
-        oracle = p.verify(state, after) if settings.verify() and p.verify is not None else ""
+        end = time.perf_counter()
+        oracle, judging = "", 0.0
+        if verify and p.verify is not None:
+            oracle = p.verify(state, after)
+            judging = time.perf_counter() - end
         if record is not None:
-            record.note(p.name, ran - start, time.perf_counter() - ran, oracle)
+            record.note(p.name, end - start, judging, oracle)
             if p.show is not None and record.wants(p.name):
                 record.texts[p.name] = p.show(after)
         return after
 
-    def _search(self, p: Search[S], state: S) -> S:
+    def _search(self, p: Search[S], state: S, verify: bool) -> S:
         record = _record.get()
         inside = 0.0
 
@@ -128,7 +139,7 @@ class PassList(Generic[S]):
             nonlocal inside
             start = time.perf_counter()
             try:
-                return self._run_all(p.passes, state)
+                return self._run_all(p.passes, state, verify)
             finally:
                 inside += time.perf_counter() - start
 
@@ -171,7 +182,9 @@ class Record:
 
     def note(self, name: str, seconds: float, oracle_seconds: float = 0.0, oracle: str = "") -> None:
         """A pass ran once more."""
-        ran = self.ran.setdefault(name, Ran())
+        ran = self.ran.get(name)
+        if ran is None:
+            ran = self.ran[name] = Ran()
         ran.times += 1
         ran.seconds += seconds
         ran.oracle_seconds += oracle_seconds

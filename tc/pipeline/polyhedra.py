@@ -7,14 +7,14 @@ A backend's state inherits `PolyhedralState`; its list contains `scop_pass`, and
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TypeVar
 
 from tc.errors import InternalError
 from tc.ir import verify
 from tc.ir.loops import LoopKind, LoopNest
 from tc.ir.program import Program
-from tc.pipeline.pass_manager import Pass, later
+from tc.pipeline.pass_manager import Pass, changed, later
 from tc.poly import legality, schedule, scop, trace
 from tc.poly.context import isl_context
 from tc.poly.dependences import Dependences, dependences
@@ -44,7 +44,7 @@ def require_specialized(program: Program, typical: Mapping[str, int]) -> None:
 
 def _scop(state: P) -> P:
     with isl_context():
-        return replace(state, polyhedra=scop.build(state.program))
+        return changed(state, polyhedra=scop.build(state.program))
 
 
 def show(state: PolyhedralState) -> str:

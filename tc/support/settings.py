@@ -17,6 +17,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from collections.abc import Generator
@@ -73,6 +74,12 @@ def records_directory() -> Path:
     text = os.environ.get("TC_TUNE_DIR", "")
     if text:
         return Path(text)
+    return _user_records(os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME"))
+
+
+@functools.cache
+def _user_records(*_: str | None) -> Path:
+    """In the user's directory for data, which depends on these variables of the environment."""
     from platformdirs import user_data_dir
 
     return Path(user_data_dir("tensor-comprehensions", appauthor=False)) / "tuning"

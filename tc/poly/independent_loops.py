@@ -61,7 +61,7 @@ def _without(program: Program, loop: Loop) -> Program | None:
     """The program with a loop as a dimension of its statements; None where that is not legal."""
     stages = [s for s in program.stages if loop in s.loops]
     inner = [x.trips for s in stages for x in s.loops]
-    if not variables(loop.trips) <= set(program.sizes) or any(loop.name in variables(e) for e in inner):
+    if not _counts(loop.trips, program.sizes) or any(loop.name in variables(e) for e in inner):
         return None
     if any(s.checked or s.scatters or any(c.checked for c in s.calls) for s in stages):
         return None
@@ -77,6 +77,14 @@ def _without(program: Program, loop: Loop) -> Program | None:
     if not _is_independent(program, stages, loop, shared):
         return None
     return _spread(program, stages, carriers, loop, shared)
+
+
+def _counts(trips: Expr, sizes: Sequence[str]) -> bool:
+    """Whether trips are an extent, a number that is not negative whatever the sizes are: a loop over `1:N`
+    has none for a size of 0, where a dimension of `N - 1` would be an error."""
+    terms, offset = linear_terms(trips)
+    positive = offset >= 0 and all(f > 0 for f in terms.values())
+    return positive and all(isinstance(t, Variable) and t.name in sizes for t in terms)
 
 
 def _bytes_in_turn(program: Program, loop: Loop) -> int | None:

@@ -140,6 +140,19 @@ def test_what_all_iterations_write_in_an_iteration_inside(name: str, size: int) 
     assert seen[0] == size
 
 
+@pytest.mark.parametrize("size", [0, 1, 2, 18])
+def test_a_dynamic_loop_without_iterations(size: int) -> None:
+    """Of `B - 1` iterations; none, where `B` is 0: the memory around the result stays as it is."""
+    kernel = tc.compile(source("downwards"), "cpu", dynamic=True)
+    x = np.random.default_rng(0).random((size, 40))
+    around = np.full((size + 20, 40), np.nan)
+    found = around[10 : 10 + size]
+    kernel(x, out=found)
+    np.testing.assert_array_equal(found[:1], x[:1])
+    np.testing.assert_array_equal(found[1:], 2 * x[:-1] if size else x)
+    assert np.isnan(around[:10]).all() and np.isnan(around[10 + size :]).all()
+
+
 @pytest.mark.slow
 def test_a_batch_of_large_factorisations_stays_a_loop() -> None:
     """Each matrix is in a second cache while it is factorised, and not all of them."""

@@ -62,7 +62,7 @@ _ANY: Interval = (-_LARGEST, _LARGEST)
 _PRODUCT = " * "  # joins two variables, such as a tile's number and its length, to one term of a form
 _NAMES = ""  # a key of ranges: loops of one iteration, which only name a value, have an unbounded range
 _MOST_COPIES = 512  # emitted statements, beyond which conditions on tiles of unknown length stay
-_MOST = 2  # conditions that are decided one by one, each by up to three copies of a loop
+_MOST = 2  # tests that are decided one by one, each by up to three copies of a loop
 
 
 def unswitch(s: Stmt, sizes: Sequence[str] = ()) -> Stmt:
@@ -148,35 +148,51 @@ def _copies(s: Stmt) -> int:
 
 def _interior(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
     """`s` with tests of conditions: of each, or of all of them together where there are more than `_MOST` and
-    all of them may hold.
+    all of them may hold.  Conditions that the same tests decide count as one.
 
     The interior of an image then needs one test, however many neighbours each point has.
     """
-    if len(conditions) > _MOST:
+    alike = _alike(conditions, box)
+    if len(alike) > _MOST:
         whole: Expr = TRUE
         for c in conditions:
             whole = And(whole, box.verdict(c)[0])
         whole = simplify(whole, exact=True)
         if whole != FALSE:
-            inside = s
-            for c in conditions:
-                inside = _assuming(inside, c, TRUE)
-            return _if(whole, inside, s)
-    return _versioned(s, conditions[:_MOST], box)
+            return _if(whole, _all_assuming(s, conditions, TRUE), s)
+    return _versioned(s, alike[:_MOST], box)
 
 
-def _versioned(s: Stmt, conditions: Sequence[Expr], box: _Box) -> Stmt:
-    """Copies of `s` in which these conditions are known, where the bounds of their forms decide them."""
-    if not conditions:
+def _alike(conditions: Sequence[Expr], box: _Box) -> list[tuple[Expr, ...]]:
+    """The conditions in groups that the same tests decide: those of several statements on one diagonal."""
+    groups: dict[object, tuple[Expr, ...]] = {}
+    for c in conditions:
+        verdict = box.verdict(c)
+        undecided = verdict == (FALSE, FALSE) or variables(c).isdisjoint(x.var for x in box.inner)
+        key: object = c if undecided else verdict
+        groups[key] = (*groups.get(key, ()), c)
+    return list(groups.values())
+
+
+def _versioned(s: Stmt, groups: Sequence[tuple[Expr, ...]], box: _Box) -> Stmt:
+    """Copies of `s` in which the conditions of these groups are known, where the bounds of their forms decide
+    them."""
+    if not groups:
         return s
-    c, later = conditions[0], conditions[1:]
-    assumed = {v: _versioned(_assuming(s, c, v), later, box) for v in (TRUE, FALSE)}
-    if not variables(c) & {x.var for x in box.inner}:
-        return _if(c, assumed[TRUE], assumed[FALSE])
-    whole, none = box.verdict(c)
+    group, later = groups[0], groups[1:]
+    assumed = {v: _versioned(_all_assuming(s, group, v), later, box) for v in (TRUE, FALSE)}
+    if not variables(group[0]) & {x.var for x in box.inner}:
+        return _if(group[0], assumed[TRUE], assumed[FALSE])
+    whole, none = box.verdict(group[0])
     # A similar condition on other loops may have the same bounds.
     yes = _assuming(assumed[TRUE], whole, TRUE)
     return _if(whole, yes, _assuming(_if(none, assumed[FALSE], _versioned(s, later, box)), whole, FALSE))
+
+
+def _all_assuming(s: Stmt, conditions: Sequence[Expr], value: Expr) -> Stmt:
+    for c in conditions:
+        s = _assuming(s, c, value)
+    return s
 
 
 def _if(condition: Expr, then: Stmt, otherwise: Stmt) -> Stmt:

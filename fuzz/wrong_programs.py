@@ -19,6 +19,9 @@ TIME_STEPS = (
 )
 TOTAL = "def f(float(N) A) -> (S) { S +=! A(i) }"
 LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
+DIFFERENCE_OF_PRODUCTS = (
+    "def f(float(I,K) A, float(K,J) B, float(K,J) C) -> (y) { y(i,j) +=! A(i,k) * B(k,j) - A(i,k) * C(k,j) }"
+)
 DIFFERENCE = (
     "def f(float(N) A, float(M,K) B) -> (O) { O(i,j) +=! (A(i-k+7) * 2 - 1) * B(j,k) where i in 0:12 }"
 )
@@ -159,6 +162,20 @@ WRONG_PROGRAMS = (
         "        total = Add(total, Mul(IntImm(c), Variable(n)))",
         "        total = Add(total, Variable(n))",
         (on("equivalence", DIFFERENCE, N=20, M=64, K=8),),
+    ),
+    Miscompilation(
+        "a product that is subtracted is added",
+        "addends._addends",
+        "*map(_negated, _addends(e.b))",
+        "*_addends(e.b)",
+        (on("equivalence", DIFFERENCE_OF_PRODUCTS, I=6, J=5, K=70),),
+    ),
+    Miscompilation(
+        "the first of several products is lost",
+        "addends.separate",
+        "stages += made",
+        "stages += made[1:]",
+        (on("equivalence", DIFFERENCE_OF_PRODUCTS, I=6, J=5, K=70),),
     ),
     Miscompilation(
         "factors before those that are summed first are lost",

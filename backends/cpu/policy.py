@@ -41,6 +41,7 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         prefix_chunk(machine),
         prefix_rows(machine),
         partial=lambda found: found.pays,
+        addends=worth_updates,
         column=column(machine),
         phases=True,
         batches=True,
@@ -51,6 +52,16 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
         worth_tiles=worth_tiles(machine),
         independent=independent(machine),
     )
+
+
+# Terms of a sum of products, at least, for an update of each product: the results are updated once more.
+_LONG_SUM = 64
+
+
+def worth_updates(stage: Stage) -> bool:
+    """Whether the products of a sum of products get an update each."""
+    terms = math.prod(constant(v.range.extent) or 0 for v in stage.domain.vars if v.kind == "reduction")
+    return terms >= _LONG_SUM
 
 
 # ---- blocks of iterations

@@ -25,11 +25,12 @@ from typing import Any, TypeVar
 from tc.dtypes import DType
 from tc.ir import verify
 from tc.ir.printer import program_text
-from tc.ir.program import Program
+from tc.ir.program import Program, Stage
 from tc.pipeline import equivalence
 from tc.pipeline.pass_manager import Pass, changed
 from tc.poly import column_panels, conditions, delayed_updates, early_sums, independent_loops, time_tiles
 from tc.transforms.program import (
+    addends,
     batches,
     columns,
     contract,
@@ -57,10 +58,11 @@ class ProgramPolicy:
     `recompute` decides whether to compute a temporary at each read, `store` whether to compute an operand
     once; without these functions `inline` and `materialize` change nothing.  `prefix` gives the points of a
     chunk of a prefix reduction, for values of a type; without it prefix reductions stay whole.  `prefix_rows`
-    decides which of them go from row to row, `partial` which sums of products are taken in parts.  With
-    `phases` reductions with a stride are split by residues, with `batches` temporaries have batches of
-    products first.  `interchange_without_operands`: reductions are
-    reordered in every program, not only where operands were materialized.  `delay` gives the iterations of a
+    decides which of them go from row to row, `partial` which sums of products are taken in parts, `addends`
+    which sums of several products of matrices become an update for each.  With `phases` reductions with a
+    stride are split by residues, with `batches` temporaries have batches of products first.
+    `interchange_without_operands`: reductions are reordered in every program, not only where operands were
+    materialized.  `delay` gives the iterations of a
     block after which an update is applied, `early` those of a block before which a sum begins; 0 for none.
     `panel` decides which columns that a block works on are copied.  `time_tile` gives the iterations and rows
     of a tile of a sequential loop, None for none, for the loops that are `worth_tiles`.  `independent`
@@ -74,6 +76,7 @@ class ProgramPolicy:
     prefix: Callable[[DType], int] | None = None
     prefix_rows: Callable[[prefix_loops.Columns], bool] | None = None
     partial: Callable[[partial_sums.PartialSums], bool] | None = None
+    addends: Callable[[Stage], bool] | None = None
     phases: bool = False
     column: Callable[[columns.Column], bool] | None = None
     batches: bool = False
@@ -98,8 +101,8 @@ class ProgramState:
     `early` and `delayed` the tensors that are summed before blocks of iterations and updated after them;
     `panels` those whose columns a block works on in a copy; `time_tiled` the loops in tiles; `phases` and
     `prefixes` the tensors whose reductions are split by residues and into chunks; `divided`, `multiplied` and
-    `expanded` those whose sums lost divisors, factors and zero points; `inlined` the temporaries that are
-    gone, `operands` and `columns` the new ones.
+    `expanded` those whose sums lost divisors, factors and zero points; `addends` those with an update for
+    each product of a sum; `inlined` the temporaries that are gone, `operands` and `columns` the new ones.
     """
 
     program: Program
@@ -120,6 +123,7 @@ class ProgramState:
     phases: tuple[str, ...] = ()
     divided: tuple[str, ...] = ()
     multiplied: tuple[str, ...] = ()
+    addends: tuple[str, ...] = ()
     partial: tuple[str, ...] = ()
     expanded: tuple[str, ...] = ()
     columns: tuple[str, ...] = ()
@@ -142,6 +146,7 @@ class ProgramState:
             ("prefix reductions in chunks", self.prefixes),
             ("divided after the sum, which rounds otherwise", self.divided),
             ("multiplied or divided after the sum, to be a prefix", self.multiplied),
+            ("an update for each product of a sum", self.addends),
             ("summed in parts, over one variable after the other", self.partial),
             ("zero points after the sum", self.expanded),
             ("computed where they are read", self.inlined),
@@ -269,6 +274,13 @@ def _factors(state: P) -> P:
         state.program, state.policy.prefix, state.typical, constant
     )
     return changed(state, program=program, multiplied=(*state.multiplied, *names))
+
+
+def _addends(state: P) -> P:
+    if state.policy.addends is None:
+        return state
+    program, names = addends.separate(state.program, state.policy.addends)
+    return changed(state, program=program, addends=names)
 
 
 def _partial_sums(state: P) -> P:
@@ -415,6 +427,12 @@ def program_passes(kind: type[P]) -> tuple[Pass[P], ...]:
             "multiply a sum once that is a prefix without its factors",
             "tc/transforms/program/prefix_factors.py",
             _factors,
+        ),
+        _judged(
+            "addends",
+            "give each product of a sum of products of matrices an update of its own",
+            "tc/transforms/program/addends.py",
+            _addends,
         ),
         _judged(
             "partial_sums",

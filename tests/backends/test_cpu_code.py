@@ -177,8 +177,8 @@ def test_padding_takes_no_branch_in_the_main_loop() -> None:
 @pytest.mark.parametrize(("stride", "chosen"), [(0, True), (1, True), (2, False)])
 def test_addresses_are_selected_for_single_or_contiguous_elements(stride: int, chosen: bool) -> None:
     """Where the stride between lanes is larger, a branch decides; the results are those of the source."""
-    source = f"""def f(float(H,W) I, float(K,L) F) -> (O) {{
-      O(h,w) +=! (h + k >= 1 && h + k < H + 1 ? I(h+k-1,{stride}*w+l) : 0) * F(k,l) where h in 0:H, w in 0:16
+    source = f"""def f(float(H,W) I, float(K,L,16) F) -> (O) {{
+      O(h,w) +=! (h + k >= 1 && h + k < H + 1 ? I(h+k-1,{stride}*w+l) : 0) * F(k,l,w) where h in 0:H
     }}"""
     sizes = {"H": 9, "W": 80, "K": 3, "L": 3}
     options: dict[str, Any] = {"vector": 1, "register_tile": (2, 16), "machine": TWO_UNITS}

@@ -9,6 +9,8 @@ import tc
 from tc.ir.evaluate import evaluate
 from tc.ir.printer import program_text
 from tc.ir.program import Program
+from tc.pipeline import equivalence
+from tc.transforms.program.guards import restrict
 from tc.transforms.program.materialize import Operand, materialize
 from tests.backends.cpu_cases import compiled, interpreted
 from tests.ir.images import SAME, TRANSPOSED
@@ -150,13 +152,17 @@ REFUSED = {
         "float(M) A, int(K) X, float(N) B",
         "O(j) +=! exp(A(min(max(X(k), 0), M-1))) * B(j)",
     ),
-    "a condition": (
-        "float(M,K) A, float(K,N) B",
-        "O(i,j) +=! exp(A(i,k)) * B(k,j) where k <= i",
+    "elements that conditions keep inside": (
+        "float(M) A, float(K,N) B",
+        "O(i,j) +=! exp(A(i-k)) * B(k,j) where i in 0:M, k in 0:K, j in 0:N, k <= i",
     ),
-    "conditions that no point may meet": (
+    "quotients that no point may need": (
+        "int(M,K) A, int(K,N) B",
+        "O(i,j) +=! (12 / A(i,k)) * B(k,j) where j < 0",
+    ),
+    "what only a diagonal needs": (
         "float(M,K) A, float(K,N) B",
-        "O(i,j) +=! exp(A(i,k)) * B(k,j) where j < 0",
+        "O(i,j) +=! exp(A(i,k)) * B(k,j) where i == j",
     ),
     "sums with gaps": (
         "float(M) A, float(N,K) B",
@@ -173,7 +179,17 @@ def test_values_that_are_not_materialized(params: str, body: str) -> None:
     program = kernel.program(
         {n: v for n, v in {"M": 6, "K": 5, "N": 14}.items() if n in kernel.front.checked.sizes}
     )
-    assert materialize(program, always, {})[1] == ()
+    assert materialize(restrict(program), always, {})[1] == ()
+
+
+@pytest.mark.parametrize("condition", ["k <= i", "j < i", "j < 0"])
+def test_elements_of_inputs_exist_whatever_conditions_say(condition: str) -> None:
+    source = f"""def f(float(M,K) A, float(K,N) B) -> (O) {{
+      O(i,j) +=! (2 * A(i,k)) * B(k,j) where {condition} }}"""
+    kernel = compiled(source)
+    program, names = materialize(restrict(kernel.program({"M": 6, "K": 5, "N": 14})), always, {})
+    assert names == ("O_operand",)
+    assert equivalence.same_results(kernel.program({"M": 6, "K": 5, "N": 14}), program)
 
 
 def test_results_that_are_read_are_no_operand() -> None:

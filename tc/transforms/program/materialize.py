@@ -18,9 +18,13 @@ from dataclasses import dataclass, replace
 
 from tc.ir.evaluate import bytes_of, evaluate
 from tc.ir.expr import (
+    EQ,
     Call,
     Cast,
+    Div,
     Expr,
+    FloorDiv,
+    FloorMod,
     IfThenElse,
     IntImm,
     Let,
@@ -29,9 +33,10 @@ from tc.ir.expr import (
     rebuild,
     substitute,
     variables,
+    walk,
     without_sites,
 )
-from tc.ir.program import Program, Stage, fresh
+from tc.ir.program import Program, Range, Stage, fresh
 from tc.transforms.program.coordinates import (
     Form,
     coordinates_of,
@@ -115,7 +120,8 @@ def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]
 
     These are not stored: a plain read, or one that only becomes a wider integer (products of integers take it
     directly); a value that reads the results, or is addressed by data; a value with no fewer points than
-    instances; one that takes more memory than the caller's arrays; and any value of a stage with conditions.
+    instances; one that takes more memory than the caller's arrays; and, under conditions, which may exclude
+    all points, a value that may not exist at some of the points that they exclude.
     """
     while isinstance(e, Cast) and e.dtype.is_int and e.value.dtype.is_int:
         e = e.value
@@ -124,7 +130,8 @@ def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]
     names = variables(e) & set(stage.domain.names)
     if not names or e.dtype.is_bool or not _exact(e) or not movable(program, stage, e):
         return None
-    if stage.domain.conditions:  # if these exclude all points, the operands need not exist
+    conditions = stage.domain.conditions
+    if any(isinstance(c, EQ) for c in conditions) or (conditions and not _everywhere(program, stage, e)):
         return None
     coordinates = coordinates_of(stage, e)
     if stage.op is None and names.isdisjoint(variables(stage.args[-1])):
@@ -137,7 +144,8 @@ def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]
             return None
     extents = {n: max(0, evaluate(r.extent, typical)) for n, r in ranges.items()}
     points = points_of(coordinates, extents)
-    instances = math.prod(extents.values())
+    # A comparison holds at about half of the points, as that of a triangle does.
+    instances = math.prod(extents.values()) >> len(conditions)
     if not instances or points >= instances or not all(is_dense(form, extents) for form in coordinates):
         return None
     if points * e.dtype.itemsize > sum(
@@ -145,6 +153,25 @@ def _operand(program: Program, stage: Stage, e: Expr, typical: Mapping[str, int]
     ):
         return None
     return Operand(stage, e, coordinates, points, instances)
+
+
+def _everywhere(program: Program, stage: Stage, e: Expr) -> bool:
+    """Whether a value exists at all points of the ranges of a stage's variables, whatever its conditions: a
+    number that is computed of elements of inputs at these variables alone, which the inputs have."""
+    boxes = {b.name: b.box for b in program.buffers if b.role == "input"}
+    ranges = {v.name: v.range for v in stage.domain.vars}
+
+    def has(box: Range, subscript: Expr) -> bool:
+        return isinstance(subscript, Variable) and ranges.get(subscript.name) == box
+
+    for x in walk(e):
+        if isinstance(x, Div | FloorDiv | FloorMod) and not x.dtype.is_float:
+            return False
+        if isinstance(x, Call) and x.kind != "intrinsic":
+            box = boxes.get(x.name)
+            if box is None or not all(map(has, box, x.args)):
+                return False
+    return True
 
 
 def _exact(e: Expr) -> bool:

@@ -55,13 +55,22 @@ def program_policy(machine: Machine, options: Options) -> ProgramPolicy:
 
 
 # Terms of a sum of products, at least, for an update of each product: the results are updated once more.
-_LONG_SUM = 64
+# Results for which each operand is used, at least: with less reuse the operands come from memory, and one
+# pass over them is best (docs/experiments/zen-3.md).
+_LONG_SUM, _MUCH_REUSE = 64, 16
 
 
 def worth_updates(stage: Stage) -> bool:
     """Whether the products of a sum of products get an update each."""
-    terms = math.prod(constant(v.range.extent) or 0 for v in stage.domain.vars if v.kind == "reduction")
-    return terms >= _LONG_SUM
+    extents = {v.name: constant(v.range.extent) or 0 for v in stage.domain.vars}
+    pure = {v.name for v in stage.domain.vars if v.kind == "pure"}
+    uses = [math.prod(extents[n] for n in pure - _subscripts(e)) for e in reads_of(stage)]
+    terms = math.prod(n for name, n in extents.items() if name not in pure)
+    return terms >= _LONG_SUM and min(uses) >= _MUCH_REUSE
+
+
+def _subscripts(e: Call) -> set[str]:
+    return {n for a in e.args for n in variables(a)}
 
 
 # ---- blocks of iterations

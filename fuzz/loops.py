@@ -5,8 +5,9 @@ and tangents against finite differences.
 
 A program has a loop over T, up or down, around statements on vectors of N elements: states that are
 overwritten (whole or half, or added to), rows of which each iteration writes one, tensors of an iteration,
-sums and maxima over another vector, sums over the rows so far, and sometimes a loop over elements.  The exit
-code is 1 if anything was found.
+sums and maxima over another vector, sums over the rows so far, and sometimes a loop over elements, behind it
+one whose iterations do not depend on each other.  On the cpu backend every fifth program is compiled for all
+sizes, too, with all oracles.  The exit code is 1 if anything was found.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ import numpy as np
 import tc
 from fuzz import gradients
 from fuzz.strategies import Program
+from tc.support.settings import verifying
 
 Array = np.ndarray[Any, Any]
 Env = dict[str, Any]  # tensors by name, and the counters `t`, `i`, `j`, `k`
@@ -113,6 +115,9 @@ class _Maker:
             runs.append(self.vector("z", self.expression(2), ""))
             results.append("z")
         results += [n for n in left if n not in results and not self.is_read(n)]
+        if rng.random() < 0.3:
+            runs += [self.vector("q", self.expression(1), ""), self.elements("q")]
+            results.append("q")
         head = "def f(double(T,N) x, double(N) v, double(N,N) w) -> (" + ", ".join(results) + ") {"
         shapes = {**dict.fromkeys(rows, ("T+1", "N")), "o": ("T", "N")}
 
@@ -143,6 +148,16 @@ class _Maker:
                 env["t"] = t
                 for f in body:
                     f(env)
+
+        return run
+
+    def elements(self, name: str) -> Callable[[Env], None]:
+        """A loop whose iterations do not depend on each other; none, where there are no elements."""
+        order = "N-1:0:-1" if self.rng.random() < 0.5 else "1:N"
+        self.lines.append(f"  for e in {order} {{ {name}(e) = 2 * v(e-1) + v(e) }}")
+
+        def run(env: Env) -> None:
+            env[name][1:] = 2 * env["v"][:-1] + env["v"][1:]
 
         return run
 
@@ -332,6 +347,9 @@ def compared(seed: int, backends: Sequence[str], found: Found, differentiate: bo
                 if backend != "interpret":
                     run = tc.compile(p.source, backend=backend, options=small)
                 made = run(**given)
+                if backend == "cpu" and seed % 5 == 0:  # the oracles run it for sizes of 0, too
+                    with verifying():
+                        tc.compile(p.source, backend=backend, dynamic=True)(**given)
             except tc.Error as e:
                 found.wrong.append(f"seed {seed} on {backend}\n{p.source}\nat {dict(p.sizes)}\n{e}")
                 return

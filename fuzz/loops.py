@@ -5,9 +5,9 @@ and tangents against finite differences.
 
 A program has a loop over T, up or down, around statements on vectors of N elements: states that are
 overwritten (whole or half, or added to), rows of which each iteration writes one, tensors of an iteration,
-sums and maxima over another vector, sums over the rows so far, and sometimes a loop over elements, behind it
-one whose iterations do not depend on each other.  On the cpu backend every fifth program is compiled for all
-sizes, too, with all oracles.  The exit code is 1 if anything was found.
+sums and maxima over another vector, sums over the rows so far, and sometimes a loop over elements; behind
+it one whose iterations do not depend on each other.  On the cpu backend every fifth program is compiled for
+all sizes, too, with all oracles.  The exit code is 1 if anything was found.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class _Maker:
             results.append("z")
         results += [n for n in left if n not in results and not self.is_read(n)]
         if rng.random() < 0.3:
-            runs += [self.vector("q", self.expression(1), ""), self.elements("q")]
+            runs.append(self.independent())
             results.append("q")
         head = "def f(double(T,N) x, double(N) v, double(N,N) w) -> (" + ", ".join(results) + ") {"
         shapes = {**dict.fromkeys(rows, ("T+1", "N")), "o": ("T", "N")}
@@ -151,13 +151,14 @@ class _Maker:
 
         return run
 
-    def elements(self, name: str) -> Callable[[Env], None]:
-        """A loop whose iterations do not depend on each other; none, where there are no elements."""
-        order = "N-1:0:-1" if self.rng.random() < 0.5 else "1:N"
-        self.lines.append(f"  for e in {order} {{ {name}(e) = 2 * v(e-1) + v(e) }}")
+    def independent(self) -> Callable[[Env], None]:
+        """A loop whose iterations do not depend on each other; it has none where there are no rows."""
+        order = "T-1:0:-1" if self.rng.random() < 0.5 else "1:T"
+        self.lines.append("  q(e,i) = x(e,i)")
+        self.lines.append(f"  for e in {order} {{ q(e,i) = 2 * x(e-1,i) + v(i) where i in 0:N }}")
 
         def run(env: Env) -> None:
-            env[name][1:] = 2 * env["v"][:-1] + env["v"][1:]
+            env["q"] = np.concatenate([env["x"][:1], 2 * env["x"][:-1] + env["v"]])
 
         return run
 

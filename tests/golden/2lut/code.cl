@@ -20,7 +20,7 @@ void v_2LUT_kernel(
     __global const int (*restrict I2)[6],
     __global float (*restrict O1)[4],
     __global float (*restrict O2)[4],
-    __global long *restrict error) {
+    __global long *error) {
   __local float scratch_f32[128];
   float O1_4[1];
   float O2_5[1];

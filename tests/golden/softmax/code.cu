@@ -1,7 +1,13 @@
 /* softmax: made by tc. */
 
 static __device__ inline float tc_max_f32(float a, float b) {
+#if __CUDA_ARCH__ >= 800
+  float m;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(m) : "f"(a), "f"(b));
+  return m;
+#else
   return a > b || (a == b && signbit(b)) ? a : b >= a ? b : a + b;
+#endif
 }
 
 extern "C" __global__ __launch_bounds__(32)

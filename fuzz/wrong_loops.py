@@ -19,8 +19,8 @@ TILES: dict[str, Any] = {"tile": (8, 8), "register_tile": (3, 8)}
 TASKS: dict[str, Any] = {"tile": (1, 8), "register_tile": (1, 8), "vector": 1}
 MAX: dict[str, Any] = {"fusion": "max"}
 MIN: dict[str, Any] = {"fusion": "min"}
-CUMULATIVE = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) } }"
-SMOOTHED = "def f(float(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = 2*y(n,d-1) - x(n,d) } }"
+CUMULATIVE = "def f(double(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) } }"
+SMOOTHED = "def f(double(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = 2*y(n,d-1) - x(n,d) } }"
 SCATTER = "def f(float(N,D) x, int(N) I, float(M,D) z) -> (y) { y(m,d) = z(m,d) y(I(n),d) += x(n,d) }"
 # Rows that read elements of the row below, and a choice between elements of which one may not exist.
 BELOW = """def f(float(N,M) x) -> (y) {
@@ -475,7 +475,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "an element of two iterations before is carried",
-        "carried._reads_carried",
+        "carried.carried_reads",
         "Sub(Variable(loop.var), ONE)",
         "Sub(Variable(loop.var), IntImm(2))",
         (
@@ -491,28 +491,28 @@ WRONG_LOOPS = (
         "carried._Carrier.loop",
         "simplify(substitute(x, {loop.var: loop.lower}), exact=True)",
         "simplify(substitute(x, {loop.var: Sub(loop.upper, ONE)}), exact=True)",
-        (on("equivalence", CUMULATIVE, N=5, D=9),),
+        (on("equivalence", CUMULATIVE, isa="sse4.2", N=5, D=9),),
     ),
     Miscompilation(
         "rows that are left are not computed",
         "interleaved_rows.interleaved",
         "If(enough, replace(loop, body=several), rest)",
         "If(enough, replace(loop, body=several))",
-        (on("equivalence", CUMULATIVE, N=9, D=4000),),
+        (on("equivalence", CUMULATIVE, isa="sse4.2", N=9, D=4000),),
     ),
     Miscompilation(
-        "vectors that become rows begin with the first row",
-        "serial_rows.in_rows",
-        "{s.var: Add(s.lower, Variable(s.var))}",
-        "{s.var: Variable(s.var)}",
-        (on("equivalence", SMOOTHED, N=128, D=12),),
+        "vectors that become rows are as many rows",
+        "serial_rows._merged",
+        "IntImm(s.upper.value * lanes.value)",
+        "s.upper",
+        (on("equivalence", SMOOTHED, isa="sse4.2", N=128, D=12),),
     ),
     Miscompilation(
         "rows that are computed at a time are one row",
         "interleaved_rows.interleaved",
         "{rows.var: Add(row, IntImm(i))}",
         "{rows.var: row}",
-        (on("equivalence", SMOOTHED, N=128, D=12),),
+        (on("equivalence", SMOOTHED, isa="sse4.2", N=128, D=12),),
     ),
     Miscompilation(
         "a loop moves into rows that read each other",
@@ -556,6 +556,34 @@ WRONG_LOOPS = (
                 {"vector": 0},
                 N=2600,
                 D=20,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "a statement takes the element that another has stored for the one before it",
+        "rows_in_lanes._Plan.known",
+        "e.buffer == s.buffer and same(e.subscripts, s.subscripts)",
+        "e.buffer == s.buffer",
+        (
+            on(
+                "equivalence",
+                "def f(int(N,M) x) -> (y, z) { y(n,j) = x(n,j) z(n,j) = x(n,j) for j in 1:M { y(n,j) = y(n,j-1) - x(n,j) z(n,j) = max(z(n,j-1), y(n,j-1)) } }",
+                N=16,
+                M=21,
+            ),
+        ),
+    ),
+    Miscompilation(
+        "the last of the rows that fill no vector is left out",
+        "rows_in_lanes._Writer.rows",
+        "last = _exact(Min(Add(row, IntImm(count)), rows.upper))",
+        "last = _exact(Sub(Min(Add(row, IntImm(count)), rows.upper), IntImm(1)))",
+        (
+            on(
+                "equivalence",
+                "def f(int(N,M) x) -> (y) { y(n,j) = x(n,j) for j in 1:M { y(n,j) = y(n,j-1) - x(n,j) } }",
+                N=173,
+                M=201,
             ),
         ),
     ),

@@ -199,11 +199,10 @@ def scatter_rows(state: CpuState) -> CpuState:
 def inward(state: CpuState) -> CpuState:
     if not state.composed:
         return state
-    nest = state.nest
     ranks = {b.name: len(b.box) for b in state.program.buffers}
-    lanes = state.machine.isa.lanes(4)
-    body = inwards.inward(nest.body, nest.sizes, ranks, lambda e: instruction_count(e, lanes))
-    return changed(state, nest=changed(nest, body=body))
+    lanes = state.machine.isa.lanes
+    moved = inwards.inward(state.nest, ranks, lambda e: instruction_count(e, lanes(4)), lanes)
+    return changed(state, nest=moved)
 
 
 def exist(state: CpuState) -> CpuState:

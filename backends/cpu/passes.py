@@ -24,6 +24,7 @@ from tc.poly.fractions import divided_fractions
 from tc.poly.fusion.distances import Distances
 from tc.support import settings
 from tc.transforms.program import segments
+from tc.transforms.program.row_segments import goes_along_rows
 
 from ..reference.passes import IdentityState, identity_passes
 from . import loop_passes, policy
@@ -146,7 +147,7 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
     made: list[CpuState] = []
 
     def compiled_segment(part: segments.Segment) -> composition.Compiled:
-        if part.serial:
+        if part.serial or goes_along_rows(part.program):
             one = _IDENTITY.run(IdentityState(program=part.program))
             return composition.Compiled(loop_nest.assemble(part.program, one.body), part.program)
         at = {n: typical[n] for n in part.program.sizes}

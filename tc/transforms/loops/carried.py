@@ -56,7 +56,7 @@ def carry(nest: LoopNest) -> LoopNest:
 def recurrences(loop: For) -> tuple[Compute, ...]:
     """The statements of a loop that store an element which the next iteration reads."""
     body = straight(loop)
-    return tuple(s for i, s in enumerate(body) if _reads_carried(loop, body, i))
+    return tuple(s for i, s in enumerate(body) if carried_reads(loop, body, i))
 
 
 def straight(loop: For) -> tuple[Compute, ...]:
@@ -110,7 +110,7 @@ def _is_plain(s: Stmt) -> bool:
     return isinstance(s, Compute) and not s.asynchronous and not s.atomic and s.width == 1
 
 
-def _reads_carried(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, ...]:
+def carried_reads(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, ...]:
     """The reads of the element that statement `at` stored in the iteration before; () if it is not known
     which element that is."""
     s = body[at]
@@ -127,8 +127,8 @@ def _reads_carried(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, .
         e
         for o in body[: at + 1]
         for e in walk(o.value)
-        if isinstance(e, Load) and e.buffer == s.buffer and not e.checked and _same(e.subscripts, stored)
-        if e.inside or any(e is x for x in _always(o.value))
+        if isinstance(e, Load) and e.buffer == s.buffer and not e.checked and same(e.subscripts, stored)
+        if e.inside or any(e is x for x in always(o.value))
     )
 
 
@@ -140,7 +140,7 @@ def _tells_apart(subscript: Expr, var: str, others: AbstractSet[str]) -> bool:
     return moving == [Variable(var)] and not any(variables(t) & others for t in terms)
 
 
-def _same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
+def same(a: Sequence[Expr], b: Sequence[Expr]) -> bool:
     return all(constant(simplify(Sub(x, y), exact=True)) == 0 for x, y in zip(a, b, strict=True))
 
 
@@ -154,7 +154,7 @@ def _never_meet(loop: For, a: Compute, b: Compute) -> bool:
     )
 
 
-def _always(e: Expr) -> Iterator[Expr]:
+def always(e: Expr) -> Iterator[Expr]:
     """The parts of an expression that are evaluated whether or not its conditions hold."""
     yield e
     match e:
@@ -165,7 +165,7 @@ def _always(e: Expr) -> Iterator[Expr]:
         case _:
             parts = children(e)
     for c in parts:
-        yield from _always(c)
+        yield from always(c)
 
 
 @dataclass(slots=True)
@@ -218,9 +218,9 @@ class _Carrier:
                 if k < i
                 for e in walk(s.value)
                 if isinstance(e, Load) and e.buffer == body[k].buffer and not e.checked
-                if _same(e.subscripts, body[k].subscripts)
+                if same(e.subscripts, body[k].subscripts)
             }
-            changed = replace(s, value=_in_registers(s.value, known))
+            changed = replace(s, value=in_registers(s.value, known))
             if i in registers:
                 inside.append(_assigned(changed, "", registers[i], changed.value))
                 inside.append(replace(s, stage=f"{s.stage}.store", value=_element(registers[i], reads[i][0])))
@@ -236,7 +236,7 @@ class _Carrier:
         array = self.arrays[body[at].buffer]
         if array.role not in ("output", "temporary") or array.dtype.is_half or array.dtype.is_bool:
             return ()
-        return _reads_carried(loop, body, at)
+        return carried_reads(loop, body, at)
 
     def register(self, s: Compute, lanes: Sequence[For]) -> _Register:
         name = f"{s.buffer}.carried{len(self.added)}"
@@ -262,7 +262,7 @@ def _assigned(s: Compute, kind: str, register: _Register, value: Expr) -> Comput
     return replace(s, stage=stage, buffer=register.name, subscripts=register.subscripts, value=value)
 
 
-def _in_registers(e: Expr, known: Mapping[Load, Load]) -> Expr:
+def in_registers(e: Expr, known: Mapping[Load, Load]) -> Expr:
     if isinstance(e, Load) and e in known:
         return known[e]
-    return rebuild(e, lambda c: _in_registers(c, known))
+    return rebuild(e, lambda c: in_registers(c, known))

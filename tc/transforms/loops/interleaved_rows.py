@@ -34,6 +34,7 @@ from tc.transforms.loops.substituted import substituted
 
 _ROWS = 4  # at a time: as many as an addition takes cycles
 _LONG_ROWS = 8  # at a time, where an iteration waits for several operations
+_FEWER = (4, 2)
 _EXTREMUM = 2  # dependent operations of the maximum of two floating-point numbers
 _FUNCTION = 8  # dependent operations of another function
 
@@ -60,10 +61,14 @@ def rows_together(rows: For) -> int:
     found = recurrences(loop) if isinstance(loop, For) else ()
     if not found:
         return 1
-    return _ROWS if max(_waits(s.value, s.buffer) for s in found) <= 1 else _LONG_ROWS
+    most = _ROWS if max(chain(s.value, s.buffer) for s in found) <= 1 else _LONG_ROWS
+    trips = simplify(Sub(rows.upper, rows.lower), exact=True)
+    if not isinstance(trips, IntImm):
+        return most
+    return next((n for n in (most, *_FEWER) if n <= min(most, trips.value)), 1)
 
 
-def _waits(e: Expr, buffer: str) -> int:
+def chain(e: Expr, buffer: str) -> int:
     """The length of the longest chain of dependent operations from an element of a buffer to a value; a
     product and its sum are one operation."""
     if isinstance(e, Load) and e.buffer == buffer:
@@ -73,11 +78,11 @@ def _waits(e: Expr, buffer: str) -> int:
     match e:
         case Add() | Sub():
             factors = [x for c in (e.a, e.b) for x in ((c.a, c.b) if isinstance(c, Mul) else (c,))]
-            return 1 + max(_waits(x, buffer) for x in factors)
+            return 1 + max(chain(x, buffer) for x in factors)
         case Min() | Max() | Call(name="fmin" | "fmax"):
             own = _EXTREMUM if e.dtype.is_float else 1
         case Call():
             own = _FUNCTION
         case _:
             own = 1
-    return own + max(_waits(x, buffer) for x in children(e))
+    return own + max(chain(x, buffer) for x in children(e))

@@ -10,7 +10,8 @@ accesses each row contiguously, and each thread runs the whole sequential loop o
 a single iteration of it.  The interchange is legal where each tensor that the loop writes has a dimension in
 which each iteration over `n` has a range of its own, the same for all of its reads and writes.  Parts of the
 loop that touch different ranges, such as tiles and a remainder, become separate loops; loops over the same
-rows become one.
+rows become one.  Several rows are computed together: in lanes (`tc.transforms.loops.rows_in_lanes`), or else
+interleaved (`tc.transforms.loops.interleaved_rows`).
 """
 
 from __future__ import annotations
@@ -20,20 +21,27 @@ from dataclasses import dataclass, replace
 
 from tc.ir.expr import (
     EQ,
+    ONE,
+    ZERO,
     Add,
     Expr,
+    FloorDiv,
     IntImm,
     Load,
+    Max,
     Min,
     Mul,
+    Sub,
     Variable,
+    constant,
     variables,
     walk,
 )
-from tc.ir.loops import Block, Compute, For, If, LoopKind, Stmt, flattened, statements
-from tc.ir.simplify import linear_terms
+from tc.ir.loops import Block, Compute, For, If, LoopKind, LoopNest, Stmt, flattened, statements
+from tc.ir.simplify import linear_terms, simplify
 from tc.transforms.loops.interleaved_rows import interleaved, rows_together
-from tc.transforms.loops.serial_rows import in_rows, rows_pay
+from tc.transforms.loops.rows_in_lanes import RowsInLanes
+from tc.transforms.loops.serial_rows import in_rows, lanes_across, rows_pay
 from tc.transforms.loops.substituted import substituted
 from tc.transforms.loops.unswitch import Interval, values, within
 
@@ -43,14 +51,20 @@ _NONE = frozenset[str]()
 
 
 def inward(
-    s: Stmt, sizes: Sequence[str], ranks: Mapping[str, int], operations: Callable[[Expr], float]
-) -> Stmt:
+    nest: LoopNest,
+    ranks: Mapping[str, int],
+    operations: Callable[[Expr], float],
+    lanes: Callable[[int], int],
+) -> LoopNest:
     """A loop nest with sequential loops inside of other loops where that is legal and pays.
 
-    `ranks` has the numbers of dimensions of the program's tensors; `sizes` are symbolic; `operations` gives
-    the vector instructions of a value.
+    `ranks` has the numbers of dimensions of the program's tensors; `operations` gives the vector instructions
+    of a value, `lanes` the elements of a vector by the bytes of one.
     """
-    return _Mover(ranks, operations).visit(s, dict.fromkeys(sizes, (0, 1 << 48))).final
+    rows = RowsInLanes(lanes, {a.name: a for a in nest.arrays})
+    ranges = dict.fromkeys(nest.sizes, (0, 1 << 48))
+    body = _Mover(ranks, operations, _Rows(rows)).visit(nest.body, ranges).final
+    return nest if body is nest.body else replace(nest, body=body, arrays=(*nest.arrays, *rows.used(body)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,9 +77,49 @@ class _Both:
 
 
 @dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows that share no elements, several at a time: in lanes, or else interleaved."""
+
+    lanes: RowsInLanes
+
+    def go_in_lanes(self, s: Stmt, loop: str) -> bool:
+        """Whether all rows of a statement do, along which a loop goes; single rows need not."""
+        found = [self.lanes.together(x)[0] for x in statements(s) if isinstance(x, For) and _goes(x, loop)]
+        return bool(found) and all(found)
+
+    def chunk(self, rows: For, loop: For) -> Expr:
+        """How many rows, along which a loop goes, an iteration of the parallel loop takes."""
+        count = constant(simplify(Sub(rows.upper, rows.lower), exact=True))
+        lanes, together = self.lanes.together(rows)
+        if count is None:
+            # As many chunks as for constant numbers, but each with enough work.
+            whole = IntImm(together or rows_together(rows))
+            most, least = IntImm(_CHUNKS), IntImm(_WORK // _CHUNKS)
+            shares = _divided_up(Sub(rows.upper, rows.lower), Mul(most, whole))
+            enough = _divided_up(least, Mul(whole, Max(Sub(loop.upper, loop.lower), ONE)))
+            return simplify(Mul(Max(shares, enough), whole), exact=True)
+        chunk = -(-int(count) // _CHUNKS)
+        if lanes:
+            whole, least = together if count >= 4 * together else lanes, 2
+        else:
+            whole, least = rows_together(rows), _CHUNKS // 4
+        return IntImm(-(-chunk // whole) * whole if count >= least * whole else chunk)
+
+    def of(self, rows: For) -> Stmt:
+        return self.lanes.of(rows) or interleaved(rows)
+
+
+def _goes(rows: For, loop: str) -> bool:
+    """Whether a loop goes along several rows."""
+    single = constant(simplify(Sub(rows.upper, rows.lower), exact=True)) == 1
+    return isinstance(rows.body, For) and rows.body.var == loop and not single
+
+
+@dataclass(frozen=True, slots=True)
 class _Mover:
     ranks: Mapping[str, int]
     operations: Callable[[Expr], float]
+    rows: _Rows
 
     def visit(self, s: Stmt, ranges: Mapping[str, Interval]) -> _Both:
         match s:
@@ -78,28 +132,31 @@ class _Mover:
                     replace(s, body=tuple(b.plain for b in found)),
                 )
             case For(kind=LoopKind.SERIAL):
-                moved = self.moved(s, ranges, whole=True)
+                moved = self.moved(s, ranges, self.rows)
                 if moved is not None:
-                    return _Both(moved, self.moved(s, ranges, whole=False) or moved)
+                    return _Both(moved, self.moved(s, ranges, None) or moved)
                 body = self.visit(s.body, within(ranges, s))
                 final, plain = replace(s, body=body.final), replace(s, body=body.plain)
                 if body.plain is not s.body:
                     # Rows into which a loop of the body moves may have this loop inside, too.
-                    final = _moved(plain, ranges, self.ranks, True) or final
-                    plain = _moved(plain, ranges, self.ranks, False) or plain
+                    final = _moved(plain, ranges, self.ranks, self.rows) or final
+                    plain = _moved(plain, ranges, self.ranks, None) or plain
                     return _Both(final, plain)
                 return _Both(s, s)
             case _:
                 return _Both(s, s)
 
-    def moved(self, loop: For, ranges: Mapping[str, Interval], whole: bool) -> Stmt | None:
+    def moved(self, loop: For, ranges: Mapping[str, Interval], rows: _Rows | None) -> Stmt | None:
         """The loops of the body with the sequential loop inside of them; None where that is not legal or does
         not pay."""
-        if rows_pay(loop, self.operations):
-            found = _moved(replace(loop, body=in_rows(loop.body)), ranges, self.ranks, whole)
-            if found is not None:
-                return found
-        return _moved(loop, ranges, self.ranks, whole)
+        if lanes_across(loop):
+            single = replace(loop, body=in_rows(loop.body))
+            plain = _moved(single, ranges, self.ranks, None)
+            if plain is not None and (
+                self.rows.go_in_lanes(plain, loop.var) or rows_pay(loop, self.operations)
+            ):
+                return _moved(single, ranges, self.ranks, rows)
+        return _moved(loop, ranges, self.ranks, rows)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,11 +170,11 @@ def _moved(
     loop: For,
     outside: Mapping[str, Interval],
     ranks: Mapping[str, int],
-    whole: bool,
+    rows: _Rows | None,
     around: frozenset[str] = _NONE,
 ) -> Stmt | None:
     """The loops of the body, one for each part, with the sequential loop inside; None where that is not legal
-    or does not pay.
+    or does not pay.  Without `rows` they stay plain.
 
     `around` are the variables of the loops into which the sequential loop has been moved already; these share
     its work.
@@ -150,7 +207,7 @@ def _moved(
     parallel = all(isinstance(p, For) and p.kind is LoopKind.PARALLEL for p in parts)
     if not along_rows and not parallel:
         return None
-    moved = tuple(_inside(p, loop, outside, ranks, whole, around) for p in parts)
+    moved = tuple(_inside(p, loop, outside, ranks, rows, around) for p in parts)
     return moved[0] if len(moved) == 1 else Block(moved)
 
 
@@ -301,7 +358,7 @@ def _inside(
     loop: For,
     outside: Mapping[str, Interval],
     ranks: Mapping[str, int],
-    whole: bool,
+    rows: _Rows | None,
     around: frozenset[str],
 ) -> Stmt:
     """A part with the sequential loop inside; in parallel where there is enough work."""
@@ -312,7 +369,7 @@ def _inside(
     def further(s: Stmt) -> Stmt | None:
         if not any(isinstance(x, For) and x.kind is LoopKind.SERIAL for x in flattened(s)):
             return None
-        return _moved(replace(loop, body=s), inside, ranks, whole, around | {part.var})
+        return _moved(replace(loop, body=s), inside, ranks, rows, around | {part.var})
 
     inner = further(part.body)
     if inner is None and (found := _one_iteration_apart(part)) is not None:
@@ -323,23 +380,33 @@ def _inside(
             inner = If(condition, one, others)
     body = replace(part, body=inner or replace(loop, body=part.body))
     ranges = within(outside, loop)
-    if part.kind is LoopKind.PARALLEL or not whole:
+    if part.kind is LoopKind.PARALLEL or rows is None:
         return body
     if around or _instances(replace(loop, body=part), ranges) < _WORK:
-        return interleaved(body)
-    if not isinstance(part.upper, IntImm) or not isinstance(part.lower, IntImm):
-        return interleaved(body)
-    count = part.upper.value - part.lower.value
-    if count < 2:
-        return interleaved(body)
-    chunk = -(-count // _CHUNKS)
-    together = rows_together(body)
-    if count >= _CHUNKS // 4 * together:
-        chunk = -(-chunk // together) * together
-    name = f"{part.var}_c"
-    first = Add(part.lower, Mul(IntImm(chunk), Variable(name)))
-    rows = replace(body, lower=first, upper=Min(Add(first, IntImm(chunk)), part.upper))
-    return For(name, IntImm(0), IntImm(-(-count // chunk)), 1, LoopKind.PARALLEL, interleaved(rows))
+        return rows.of(body)
+    return _in_chunks(body, loop, rows)
+
+
+def _in_chunks(body: For, loop: For, rows: _Rows) -> Stmt:
+    """Rows with a sequential loop inside, in parallel: chunks of rows one after the other."""
+    count = constant(simplify(Sub(body.upper, body.lower), exact=True))
+    if count is not None and count < 2:
+        return rows.of(body)
+    name, size = f"{body.var}_c", f"{body.var}_size"
+    length = rows.chunk(body, loop)
+    each = length if isinstance(length, IntImm) else Variable(size)
+    first = Add(body.lower, Mul(each, Variable(name)))
+    some = replace(body, lower=first, upper=Min(Add(first, each), body.upper))
+    number = simplify(_divided_up(Sub(body.upper, body.lower), each), exact=True)
+    found = For(name, ZERO, number, 1, LoopKind.PARALLEL, rows.of(some))
+    if each is length:
+        return found
+    return For(size, length, Add(length, ONE), 1, LoopKind.SERIAL, found)
+
+
+def _divided_up(a: Expr, b: Expr) -> Expr:
+    """`a / b` rounded up."""
+    return FloorDiv(Sub(Add(a, b), ONE), b)
 
 
 def _one_iteration_apart(part: For) -> tuple[Expr, Stmt, Stmt] | None:

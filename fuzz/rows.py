@@ -131,10 +131,22 @@ class _Maker:
             c = self.leaf(own)
             text = f"({b.text} > {c.text} ? {a.text} : {b.text})"
             return Value(text, lambda env: a.of(env) if b.of(env) > c.of(env) else b.of(env))
+        far, guard, holds = self.guarded(own)
+        text = f"({a.text} + ({guard} ? {far.text} : {b.text}))"
+        return Value(text, lambda env: a.of(env) + (far.of(env) if holds(env) else b.of(env)))
+
+    def guarded(self, own: str) -> tuple[Value, str, Callable[[Env], bool]]:
+        """An element of the row that need not exist, and the condition under which it does."""
+        rng, up = self.rng, self.rng.random() < 0.5
         k = rng.randint(1, 5)
-        far = Value(f"a(n,j-{k})", lambda env: env["a"][env["n"], env["j"] - k])
-        text = f"({a.text} + (j >= {k} ? {far.text} : {b.text}))"
-        return Value(text, lambda env: a.of(env) + (far.of(env) if env["j"] >= k else b.of(env)))
+        name = "a"
+        if rng.random() < 0.5:  # of what the loop has computed
+            name, up, k = own, not self.down, rng.randint(1, 4)
+        if up:
+            far = Value(f"{name}(n,j-{k})", lambda env: env[name][env["n"], env["j"] - k])
+            return far, f"j >= {k}", lambda env: env["j"] >= k
+        far = Value(f"{name}(n,j+{k})", lambda env: env[name][env["n"], env["j"] + k])
+        return far, f"j < M-{k}", lambda env: env["j"] < env["x"].shape[1] - k
 
     def neighbour(self, own: str) -> Value:
         back = 1 if self.down else -1

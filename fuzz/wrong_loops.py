@@ -21,6 +21,7 @@ MAX: dict[str, Any] = {"fusion": "max"}
 MIN: dict[str, Any] = {"fusion": "min"}
 CUMULATIVE = "def f(double(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = y(n,d-1) + x(n,d) } }"
 SMOOTHED = "def f(double(N,D) x) -> (y) { y(n,0) = x(n,0) for d in 1:D { y(n,d) = 2*y(n,d-1) - x(n,d) } }"
+GUARDED = "def f(int(N,D) x) -> (s) { s(n) = 0 where n in 0:N for d in 0:D { s(n) = 3*s(n) + (d >= 1 ? x(n,d) : 7) where n in 0:N } }"
 SCATTER = "def f(float(N,D) x, int(N) I, float(M,D) z) -> (y) { y(m,d) = z(m,d) y(I(n),d) += x(n,d) }"
 # Rows that read elements of the row below, and a choice between elements of which one may not exist.
 BELOW = """def f(float(N,M) x) -> (y) {
@@ -447,7 +448,7 @@ WRONG_LOOPS = (
                 """
                 def f(float(N,D) x) -> (y) {
                   for n in 0:N {
-                    h(n,d) = n > 0 ? 0.5 * h(n-1,d) + x(n,d) : x(n,d)
+                    h(n,d) = n > d % 2 ? 0.5 * h(n-1,d) + x(n,d) : x(n,d)
                     y(n,d) = h(n,d) * 2
                   }
                 }
@@ -475,7 +476,7 @@ WRONG_LOOPS = (
     ),
     Miscompilation(
         "an element of two iterations before is carried",
-        "carried.carried_reads",
+        "carried._reads_carried",
         "Sub(Variable(loop.var), ONE)",
         "Sub(Variable(loop.var), IntImm(2))",
         (
@@ -560,10 +561,24 @@ WRONG_LOOPS = (
         ),
     ),
     Miscompilation(
+        "the condition of the first iteration holds in all others, too",
+        "peeled_iterations._beyond",
+        "(kind in (GT, GE)) == (factor > 0)",
+        "(kind in (GT, GE)) != (factor > 0)",
+        (on("equivalence", GUARDED, N=9, D=12),),
+    ),
+    Miscompilation(
+        "an iteration that was peeled runs in the loop again",
+        "peeled_iterations._peeled",
+        "start, end = _plus(loop.lower, before)",
+        "start, end = _plus(loop.lower, before - 1)",
+        (on("equivalence", GUARDED, N=9, D=12),),
+    ),
+    Miscompilation(
         "a statement takes the element that another has stored for the one before it",
         "rows_in_lanes._Plan.known",
-        "e.buffer == s.buffer and same(e.subscripts, s.subscripts)",
-        "e.buffer == s.buffer",
+        "found[e] = j, distance",
+        "found[e] = j, distance if j >= at else 0",
         (
             on(
                 "equivalence",
@@ -606,14 +621,14 @@ WRONG_LOOPS = (
         "existing_reads.marked",
         "f[1] < n",
         "f[1] <= n",
-        (on("structure", CHOSEN.replace("k", "j + 1 < M ? y(i-1,j+1)"), N=9, M=7),),
+        (on("structure", CHOSEN.replace("k", "j + i < M ? y(i-1,j+1)"), N=9, M=7),),
     ),
     Miscompilation(
         "an element before the first one is read",
         "existing_reads.marked",
         "f[0] >= 0",
         "f[0] >= -99",
-        (on("structure", CHOSEN.replace("k", "j > 1 ? y(i-1,j-2)"), N=9, M=7),),
+        (on("structure", CHOSEN.replace("k", "j > i ? y(i-1,j-2)"), N=9, M=7),),
     ),
     Miscompilation(
         "a statement reads what it will store",

@@ -168,14 +168,14 @@ WRONG_PROGRAMS = (
         "addends._addends",
         "*map(_negated, _addends(e.b))",
         "*_addends(e.b)",
-        (on("equivalence", DIFFERENCE_OF_PRODUCTS, I=6, J=5, K=70),),
+        (on("equivalence", DIFFERENCE_OF_PRODUCTS, I=18, J=17, K=70),),
     ),
     Miscompilation(
         "the first of several products is lost",
         "addends.separate",
         "stages += made",
         "stages += made[1:]",
-        (on("equivalence", DIFFERENCE_OF_PRODUCTS, I=6, J=5, K=70),),
+        (on("equivalence", DIFFERENCE_OF_PRODUCTS, I=18, J=17, K=70),),
     ),
     Miscompilation(
         "factors before those that are summed first are lost",

@@ -25,6 +25,7 @@ from tc.transforms.loops import inward as inwards
 from tc.transforms.loops import lane_prefixes as prefixes
 from tc.transforms.loops import reassociate as reassociation
 from tc.transforms.loops import unswitch as unswitching
+from tc.transforms.loops.peeled_iterations import peeled
 from tc.transforms.loops.skewed_rows import skewed
 
 from . import policy
@@ -194,6 +195,12 @@ def scatter_rows(state: CpuState) -> CpuState:
             state.nest, machine.isa.lanes, None if state.options.parallel is False else threads
         ),
     )
+
+
+def peel(state: CpuState) -> CpuState:
+    if not state.composed:
+        return state
+    return changed(state, nest=changed(state.nest, body=peeled(state.nest.body, state.nest.counters)))
 
 
 def inward(state: CpuState) -> CpuState:

@@ -274,6 +274,14 @@ _WHOLE = (
         loop_passes.same_loops,
     ),
     Pass(
+        "peel",
+        "run iterations at the ends of a sequential loop apart, where conditions differ there",
+        "tc/transforms/loops/peeled_iterations.py",
+        loop_passes.peel,
+        loop_passes.show_nest,
+        loop_passes.same_loops,
+    ),
+    Pass(
         "inward",
         "move a sequential loop inside a loop whose iterations share no elements",
         "tc/transforms/loops/inward.py",

@@ -20,11 +20,14 @@ ROWS = {
     "two results": "for j in 1:M { y(n,j) = y(n,j-1) + x(n,j) z(n,j) = min(z(n,j-1), y(n,j)) }",
     "one of two": "for j in 1:M { y(n,j) = y(n,j-1) + x(n,j) z(n,j) = 2*y(n,j) - x(n,j-1) }",
     "every second row is read": "for j in 1:M { y(n,j) = y(n,j-1) + x(n/2,j) where n in 0:N }",
+    "of order three": "for j in 3:M { y(n,j) = x(n,j) - y(n,j-3) + y(n,j-1) }",
+    "the element before": "for j in 1:M { y(n,j) = y(n,j-1) + x(n,j) z(n,j) = max(z(n,j-1), y(n,j-1)) }",
+    "a guard": "for j in 0:M { y(n,j) = y(n,j) - (j >= 2 ? y(n,j-2) : 3) }",
     "three dimensions": "for j in 1:M { w(n,k,j) = w(n,k,j-1) + x(n,j) where k in 0:3 }",
     "a long chain": "for j in 1:M { y(n,j) = max(min(y(n,j-1) + x(n,j), 9) - 1, -9) }",
 }
 # Rows of which only some are in lanes, or none.
-OTHERS = ("three dimensions", "every second row is read", "one of two")
+OTHERS = ("three dimensions", "of order three", "a guard", "every second row is read", "one of two")
 TYPES = {"float": np.float32, "double": np.float64, "int": np.int32, "int64": np.int64}
 SHAPES = [(1, 9), (2, 40), (3, 1), (5, 2), (7, 17), (8, 8), (9, 10), (33, 27), (70, 41)]
 
@@ -83,7 +86,7 @@ def test_a_lane_for_each_row(name: str, t: str, isa: str, lanes: int) -> None:
     [
         (ROWS["a sum"], "half", "avx2"),  # elements of two bytes
         (ROWS["a sum"], "double", "sse4.2"),  # two lanes
-        ("for j in 2:M { y(n,j) = y(n,j-2) + x(n,j) }", "float", "avx2"),  # no register holds it
+        ("for j in 4:M { y(n,j) = y(n,j-4) + x(n,j) }", "float", "avx2"),  # no register holds it
         ("for j in 1:M { y(n,j) = y(n,j-1) + x(n,j/2) }", "float", "avx2"),  # not one after the other
     ],
 )

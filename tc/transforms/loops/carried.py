@@ -56,7 +56,7 @@ def carry(nest: LoopNest) -> LoopNest:
 def recurrences(loop: For) -> tuple[Compute, ...]:
     """The statements of a loop that store an element which the next iteration reads."""
     body = straight(loop)
-    return tuple(s for i, s in enumerate(body) if carried_reads(loop, body, i))
+    return tuple(s for i, s in enumerate(body) if _reads_carried(loop, body, i))
 
 
 def straight(loop: For) -> tuple[Compute, ...]:
@@ -110,7 +110,7 @@ def _is_plain(s: Stmt) -> bool:
     return isinstance(s, Compute) and not s.asynchronous and not s.atomic and s.width == 1
 
 
-def carried_reads(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, ...]:
+def _reads_carried(loop: For, body: Sequence[Compute], at: int) -> tuple[Load, ...]:
     """The reads of the element that statement `at` stored in the iteration before; () if it is not known
     which element that is."""
     s = body[at]
@@ -236,7 +236,7 @@ class _Carrier:
         array = self.arrays[body[at].buffer]
         if array.role not in ("output", "temporary") or array.dtype.is_half or array.dtype.is_bool:
             return ()
-        return carried_reads(loop, body, at)
+        return _reads_carried(loop, body, at)
 
     def register(self, s: Compute, lanes: Sequence[For]) -> _Register:
         name = f"{s.buffer}.carried{len(self.added)}"

@@ -29,12 +29,13 @@ from tc.ir.expr import (
     Sub,
     Variable,
     constant,
+    substitute,
     variables,
     walk,
 )
 from tc.ir.loops import Array, Block, Compute, For, If, LoopKind, Promote, Stmt, flattened, statements
 from tc.ir.simplify import linear_terms, simplify
-from tc.transforms.loops.carried import always, carried_reads, in_registers, same
+from tc.transforms.loops.carried import always, in_registers, same
 from tc.transforms.loops.interleaved_rows import chain
 from tc.transforms.loops.substituted import substituted
 
@@ -42,6 +43,7 @@ _LEAST = 4  # lanes of a vector
 _FEW = 2  # rows
 _LONG = 4  # dependent operations of an iteration, beyond which several groups of lanes are computed together
 _GROUPS = (4, 2)
+_DEPTH = 3  # iterations before, of which registers hold the elements
 _ELEMENTS = (4, 8)  # bytes of an element that can be transposed
 _BLOCKS = 8  # blocks of rows and columns that are in registers together, at most
 
@@ -90,12 +92,9 @@ class RowsInLanes:
             return None
         if not all(s.op is None and s.width == 1 and _along(rows, loop, s.subscripts) for s in body):
             return None
-        carried = {i: found for i in range(len(body)) if (found := carried_reads(loop, body, i))}
-        if not carried:
-            return None
-        found = _Plan(loop, body, carried)
+        found = _Plan(loop, body)
         reads = found.reads(rows)
-        if reads is None:
+        if reads is None or not found.depths:
             return None
         types = [self.arrays[x.buffer].dtype for x in (*body, *reads)]
         if any(t.is_half or t.is_bool or t.itemsize not in _ELEMENTS for t in types):
@@ -107,7 +106,7 @@ class RowsInLanes:
         lanes = columns if trips is None else min(columns, trips)
         if lanes < _FEW:
             return None
-        long = max(chain(body[i].value, body[i].buffer) for i in carried) > _LONG
+        long = max(chain(body[i].value, body[i].buffer) for i in found.depths) > _LONG
         buffers = (self.arrays[x.buffer] for x in (*body, *reads))
         strides = all(isinstance(n, IntImm) for a in buffers for n in a.shape[1:])
         groups = (g for g in most if long and (trips is None or trips >= g * lanes))
@@ -124,15 +123,13 @@ class RowsInLanes:
 
 @dataclass(frozen=True, slots=True)
 class _Plan:
-    """A loop along rows with its statements.  `carried`: of those that read what they stored in the iteration
-    before, these reads; `blocks`: the reads along rows.  The rows of several `groups` of lanes are computed
-    together, and so many `columns` at a time.  `long`: an iteration waits for many operations of the one
-    before.  `constant`: rows are a constant number of elements apart, so that lanes can be stored to
-    different rows."""
+    """A loop along rows with its statements; `blocks` are the reads along rows.  The rows of several `groups`
+    of lanes are computed together, and so many `columns` at a time.  `long`: an iteration waits for many
+    operations of the one before.  `constant`: rows are a constant number of elements apart, so that lanes can
+    be stored to different rows."""
 
     loop: For
     body: tuple[Compute, ...]
-    carried: Mapping[int, tuple[Load, ...]]
     blocks: tuple[Load, ...] = ()
     lanes: int = 0
     columns: int = 0
@@ -145,16 +142,32 @@ class _Plan:
         """Rows."""
         return self.lanes * self.groups
 
+    @property
+    def depths(self) -> Mapping[int, int]:
+        """Of each statement whose elements later iterations read, by how many iterations later at most."""
+        found: dict[int, int] = {}
+        for i in range(len(self.body)):
+            for j, distance in self.known(i).values():
+                if distance:
+                    found[j] = max(distance, found.get(j, 0))
+        return dict(sorted(found.items()))
+
     def reads(self, rows: For) -> tuple[Load, ...] | None:
         """The reads that go along rows; None if there are others that lanes cannot do."""
         found: dict[Load, None] = {}
         for i, s in enumerate(self.body):
             executed = {id(e) for e in always(s.value)}
+            known = self.known(i)
             for e in walk(s.value):
-                if not isinstance(e, Load) or e in self.known(i):
+                if not isinstance(e, Load) or known.get(e, (0, 1))[1] == 0:
                     continue
                 if e.checked or any(isinstance(x, Load) for y in e.subscripts for x in walk(y)):
                     return None
+                exists = e.inside or id(e) in executed
+                if e in known:
+                    if not exists:
+                        return None
+                    continue
                 writer = next((o for o in self.body if o.buffer == e.buffer), None)
                 if writer is not None and not same(e.subscripts, writer.subscripts):
                     return None
@@ -163,21 +176,28 @@ class _Plan:
                     continue  # the same in all lanes, or in all columns
                 if writer is None and _along(self.loop, rows, e.subscripts):
                     continue  # lanes are neighbours
-                if not _along(rows, self.loop, e.subscripts) or not (e.inside or id(e) in executed):
+                if not _along(rows, self.loop, e.subscripts) or not exists:
                     return None
                 found[e] = None
         return tuple(found)
 
-    def known(self, at: int) -> Mapping[Load, int]:
-        """The reads of a statement that find in a register what a statement has stored: its number."""
-        carried = {e: j for j, found in self.carried.items() if j >= at for e in found}
-        stored = {
-            e: j
-            for j, s in enumerate(self.body[:at])
-            for e in walk(self.body[at].value)
-            if isinstance(e, Load) and e.buffer == s.buffer and same(e.subscripts, s.subscripts)
-        }
-        return {**carried, **stored}
+    def known(self, at: int) -> Mapping[Load, tuple[int, int]]:
+        """The reads of a statement that find in a register what a statement has stored: its number, and how
+        many iterations before."""
+        found: dict[Load, tuple[int, int]] = {}
+        for e in walk(self.body[at].value):
+            if isinstance(e, Load):
+                for j, s in enumerate(self.body):
+                    if e.buffer == s.buffer:
+                        for distance in range(int(j >= at), _DEPTH + 1):
+                            if same(e.subscripts, self.before(s, distance)):
+                                found[e] = j, distance
+        return found
+
+    def before(self, s: Compute, distance: int) -> tuple[Expr, ...]:
+        """The subscripts of a statement so many iterations before."""
+        at: dict[str, Expr] = {self.loop.var: Sub(Variable(self.loop.var), IntImm(distance))}
+        return tuple(simplify(substitute(x, at), exact=True) for x in s.subscripts)
 
 
 def _along(rows: For, loop: For, subscripts: Sequence[Expr]) -> int:
@@ -241,9 +261,12 @@ class _Writer:
         groups = tuple(self.group(g) for g in range(plan.groups))
         parts: list[Stmt] = []
         for g in groups:
-            for i, register in g.carried.items():
-                first = replace(plan.body[i], stage=f"{plan.body[i].stage}.first", value=plan.carried[i][0])
-                parts.append(self.in_lanes(g, _into(first, register, (self.lane,)), loop.lower))
+            for i, registers in g.carried.items():
+                for distance, register in enumerate(registers, 1):
+                    s = plan.body[i]
+                    value = Load(s.buffer, plan.before(s, distance), s.value.dtype)
+                    first = replace(s, stage=f"{s.stage}.first", value=value)
+                    parts.append(self.in_lanes(g, _into(first, register, (self.lane,)), loop.lower))
         trips, start, count = _trips(loop), Variable(loop.var), plan.columns
         if trips is None:
             last = _exact(Min(Add(start, IntImm(count)), loop.upper))
@@ -262,7 +285,7 @@ class _Writer:
                 parts.append(
                     self.columns_left(groups, middle, loop.upper) if one else self.block(groups, middle, left)
                 )
-        names = frozenset(r for g in groups for r in g.carried.values())
+        names = frozenset(r for g in groups for registers in g.carried.values() for r in registers)
         promoted = Promote(names, names, Block(tuple(parts)))
         some = simplify(LT(loop.lower, loop.upper), exact=True)
         return promoted if constant(some) else If(some, promoted)
@@ -270,7 +293,11 @@ class _Writer:
     def group(self, number: int) -> _Group:
         row = Add(Variable(self.all.var), IntImm(number * self.plan.lanes))
         size = (self.plan.lanes,)
-        return _Group(row, {i: self.register(self.plan.body[i].buffer, size) for i in self.plan.carried})
+        carried = {
+            i: tuple(self.register(self.plan.body[i].buffer, size) for _ in range(depth))
+            for i, depth in self.plan.depths.items()
+        }
+        return _Group(row, carried)
 
     def block(self, groups: Sequence[_Group], start: Expr, columns: int) -> Stmt:
         """So many columns of the rows, from `start` on: reads along rows are transposed before, and what was
@@ -285,7 +312,7 @@ class _Writer:
             outputs = [self.register(s.buffer, size) for s in self.plan.body]
             names += (*inputs.values(), *outputs)
             reads += self.reads(g, inputs, start, columns)
-            steps += self.steps(g, inputs, outputs, Add(start, self.column))
+            steps += self.steps(g, inputs, outputs, Add(start, self.column), (self.column, self.lane))
             stores += self.stores(g, outputs, start, columns)
         unrolled = self.columns(columns, LoopKind.UNROLLED, Block(tuple(steps)))
         return Promote(frozenset(names), frozenset(names), Block((*reads, unrolled, *stores)))
@@ -304,20 +331,27 @@ class _Writer:
         return self.column if forwards else _exact(Sub(IntImm(columns - 1), self.column))
 
     def steps(
-        self, g: _Group, inputs: Mapping[Load, str], outputs: Sequence[str], column: Expr
+        self,
+        g: _Group,
+        inputs: Mapping[Load, str],
+        outputs: Sequence[str],
+        column: Expr,
+        place: tuple[Expr, ...],
     ) -> Iterator[Stmt]:
-        place = (self.column, self.lane)
+        """An iteration; `place` is that of its elements in the registers of inputs and outputs."""
         for i, s in enumerate(self.plan.body):
             known = {e: Load(r, place, e.dtype) for e, r in inputs.items()}
-            for e, j in self.plan.known(i).items():
-                carried = g.carried.get(j)
-                known[e] = Load(carried, place[1:], e.dtype) if carried else Load(outputs[j], place, e.dtype)
+            for e, (j, distance) in self.plan.known(i).items():
+                register = g.carried[j][distance - 1] if distance else outputs[j]
+                known[e] = Load(register, (self.lane,) if distance else place, e.dtype)
             computed = replace(s, value=in_registers(s.value, known))
-            if i in g.carried:
-                yield self.in_lanes(g, _into(computed, g.carried[i], place[1:]), column)
-                value = Load(g.carried[i], place[1:], s.value.dtype)
-                computed = replace(s, stage=f"{s.stage}.keep", value=value)
             yield self.in_lanes(g, _into(computed, outputs[i], place), column)
+        for i, registers in g.carried.items():
+            s = self.plan.body[i]
+            older = [(r, (self.lane,)) for r in registers[:-1]]
+            for register, (value, at) in reversed([*zip(registers, [(outputs[i], place), *older])]):
+                moved = replace(s, stage=f"{s.stage}.keep", value=Load(value, at, s.value.dtype))
+                yield self.in_lanes(g, _into(moved, register, (self.lane,)), column)
 
     def stores(self, g: _Group, outputs: Sequence[str], start: Expr, columns: int) -> Iterator[Stmt]:
         for s, register in zip(self.plan.body, outputs, strict=True):
@@ -328,18 +362,16 @@ class _Writer:
 
     def column_left(self, groups: Sequence[_Group], column: Expr) -> Stmt:
         """A single column of the rows, of which each lane accesses its element in memory."""
-        steps: list[Stmt] = []
+        parts: list[Stmt] = []
+        names: list[str] = []
         for g in groups:
-            for i, s in enumerate(self.plan.body):
-                reads = self.plan.known(i).items()
-                known = {e: Load(g.carried[j], (self.lane,), e.dtype) for e, j in reads if j in g.carried}
-                computed = replace(s, value=in_registers(s.value, known))
-                if i in g.carried:
-                    steps.append(self.in_lanes(g, _into(computed, g.carried[i], (self.lane,)), column))
-                    value = Load(g.carried[i], (self.lane,), s.value.dtype)
-                    computed = replace(s, stage=f"{s.stage}.store", value=value)
-                steps.append(self.in_lanes(g, computed, column))
-        return Block(tuple(steps))
+            outputs = [self.register(s.buffer, (self.plan.lanes,)) for s in self.plan.body]
+            names += outputs
+            parts += self.steps(g, {}, outputs, column, (self.lane,))
+            for s, register in zip(self.plan.body, outputs, strict=True):
+                value = Load(register, (self.lane,), s.value.dtype)
+                parts.append(self.in_lanes(g, replace(s, stage=f"{s.stage}.store", value=value), column))
+        return Promote(frozenset(names), frozenset(names), Block(tuple(parts)))
 
     def columns_left(self, groups: Sequence[_Group], first: Expr, last: Expr) -> Stmt:
         """Columns that are no block."""
@@ -369,11 +401,11 @@ class _Writer:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Rows of which each is in a lane, from `row` on, and the registers of their carried elements, by
-    statement."""
+    """Rows of which each is in a lane, from `row` on, and by statement the registers of what the iterations
+    before have stored, the last one first."""
 
     row: Expr
-    carried: Mapping[int, str]
+    carried: Mapping[int, tuple[str, ...]]
 
 
 def _into(s: Compute, register: str, at: tuple[Expr, ...]) -> Compute:

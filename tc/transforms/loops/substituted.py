@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tc.ir.expr import Expr, substitute
-from tc.ir.loops import Block, Compute, For, If, Stmt
+from tc.ir.loops import Block, Compute, For, If, Promote, Stmt
 from tc.ir.simplify import simplify
 
 
@@ -27,6 +27,8 @@ def substituted(s: Stmt, values: dict[str, Expr]) -> Stmt:
         case For():
             inner = {v: e for v, e in values.items() if v != s.var}
             return replace(s, lower=index(s.lower), upper=index(s.upper), body=substituted(s.body, inner))
+        case Promote():
+            return replace(s, body=substituted(s.body, values))
         case Compute():
             return replace(
                 s,

@@ -185,13 +185,13 @@ def _versioned(s: Stmt, groups: Sequence[tuple[Expr, ...]], box: _Box) -> Stmt:
         return _if(group[0], assumed[TRUE], assumed[FALSE])
     whole, none = box.verdict(group[0])
     # A similar condition on other loops may have the same bounds.
-    yes = _assuming(assumed[TRUE], whole, TRUE)
-    return _if(whole, yes, _assuming(_if(none, assumed[FALSE], _versioned(s, later, box)), whole, FALSE))
+    yes = assuming(assumed[TRUE], whole, TRUE)
+    return _if(whole, yes, assuming(_if(none, assumed[FALSE], _versioned(s, later, box)), whole, FALSE))
 
 
 def _all_assuming(s: Stmt, conditions: Sequence[Expr], value: Expr) -> Stmt:
     for c in conditions:
-        s = _assuming(s, c, value)
+        s = assuming(s, c, value)
     return s
 
 
@@ -223,7 +223,7 @@ def _reads(e: Expr) -> bool:
     return any(isinstance(x, Load) for x in walk(e))
 
 
-def _assuming(s: Stmt, condition: Expr, value: Expr) -> Stmt:
+def assuming(s: Stmt, condition: Expr, value: Expr) -> Stmt:
     """A statement under the assumption that a condition has a value; empty loops are removed."""
 
     def of(e: Expr) -> Expr:
@@ -238,14 +238,14 @@ def _assuming(s: Stmt, condition: Expr, value: Expr) -> Stmt:
 
     match s:
         case Block():
-            parts = tuple(p for p in (_assuming(c, condition, value) for c in s.body) if p != Block(()))
+            parts = tuple(p for p in (assuming(c, condition, value) for c in s.body) if p != Block(()))
             return parts[0] if len(parts) == 1 else Block(parts)
         case For() | Promote():
-            body = _assuming(s.body, condition, value)
+            body = assuming(s.body, condition, value)
             return body if body == Block(()) else replace(s, body=body)
         case If():
-            then = _assuming(s.then, condition, value)
-            otherwise = Block(()) if s.otherwise is None else _assuming(s.otherwise, condition, value)
+            then = assuming(s.then, condition, value)
+            otherwise = Block(()) if s.otherwise is None else assuming(s.otherwise, condition, value)
             return _if(of(s.condition), then, otherwise)
         case Compute():
             return replace(s, value=of(s.value))

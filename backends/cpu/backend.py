@@ -11,7 +11,8 @@ from typing import Any
 from tc.cache import disk
 from tc.codegen import llvm_jit
 from tc.errors import Span
-from tc.ir.expr import Add, Expr, IntImm
+from tc.ir.expr import Expr, IntImm
+from tc.ir.expr_json import from_json, to_json
 from tc.ir.lines import Lines, joined, split
 from tc.ir.loops import LoopNest
 from tc.ir.printer import nest_lines, nest_text
@@ -19,7 +20,6 @@ from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import PassList
 from tc.pipeline.target import Availability, Exported, stage_text
-from tc.poly import loop_nest, tiles
 from tc.support.machine_overrides import describe
 
 from . import tuning
@@ -40,7 +40,6 @@ class Compiled:
     nest: LoopNest
     schedule: str
     choice: str  # traced
-    private: int  # bytes of the workspace behind the temporaries of a kernel of dynamic sizes
     notices: tuple[str, ...]
     notes: tuple[str, ...]
     _code: llvm_jit.MachineCode = field(repr=False)
@@ -54,10 +53,8 @@ class Compiled:
     def to_blob(self) -> bytes:
         """The data with which `Backend.from_blob` runs the kernel in another process: the object code and the
         sizes it needs."""
-        # Temporaries are placed by the program alone; what dynamic sizes do not enter is a number.
-        own = self.workspace if isinstance(self.workspace, int) else self.private
         facts = {
-            "workspace": own,
+            "workspace": self.workspace if isinstance(self.workspace, int) else to_json(self.workspace),
             "release_gil": self.release_gil,
             "notices": self.notices,
             "notes": self.notes,
@@ -146,9 +143,8 @@ class Backend:
         """The kernel that `Compiled.to_blob` packed."""
         facts, code = disk.unpack(blob)
         machine = llvm_jit.load_object(code, KERNEL)
-        workspace: int | Expr = int(facts["workspace"])
-        if program.sizes:
-            workspace = Add(loop_nest.assemble(program, tiles.block(())).workspace, IntImm(workspace))
+        found = from_json(facts["workspace"])
+        workspace = found.value if isinstance(found, IntImm) else found
         notices, notes = (tuple(map(str, facts[name])) for name in ("notices", "notes"))
         return Restored(machine.address, workspace, bool(facts["release_gil"]), notices, notes, machine)
 
@@ -196,7 +192,6 @@ class Backend:
             lowered.nest,
             lowered.schedule,
             f"{lowered.explained}machine: {describe(machine)}\n",
-            lowered.private,
             lowered.notices,
             lowered.notes,
             made.code,

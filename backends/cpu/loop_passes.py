@@ -6,9 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from tc.errors import InternalError
 from tc.ir import verify
-from tc.ir.expr import LE, Add, IntImm, Sub, Variable
+from tc.ir.expr import LE, Add, IntImm, Variable
 from tc.ir.loops import Array, If, Stmt
 from tc.ir.printer import nest_text
 from tc.ir.simplify import simplify
@@ -146,7 +145,7 @@ def scan(state: CpuState) -> CpuState:
         for a in base.arrays
     )
     nest = replace(base, body=body, arrays=(*own, *arrays), workspace=workspace)
-    return changed(state, nest=nest, private=most)
+    return changed(state, nest=nest)
 
 
 def _chunks(machine: Machine) -> int:
@@ -234,10 +233,7 @@ def private(state: CpuState) -> CpuState:
     found = private_arrays.private_arrays(state.nest, state.machine.l1)
     if found is state.nest:
         return state
-    added = simplify(Sub(found.workspace, state.nest.workspace), exact=True)
-    if not isinstance(added, IntImm):
-        raise InternalError("private arrays of symbolic size")
-    return changed(state, nest=found, private=state.private + added.value)
+    return changed(state, nest=found)
 
 
 def same_loops(before: CpuState, after: CpuState) -> str:

@@ -156,8 +156,8 @@ def _segments(state: CpuState, make: Callable[[CpuState], CpuState]) -> CpuState
         made.append(found)
         return composition.Compiled(found.nest, part.program)
 
-    nest, private = composition.composed(state.program, parts, compiled_segment)
-    whole = changed(state, nest=nest, private=private, parts=tuple(made), composed=True)
+    nest = composition.composed(state.program, parts, compiled_segment)
+    whole = changed(state, nest=nest, parts=tuple(made), composed=True)
     for p in (*_WHOLE, _CODE):
         whole = PASSES.run_pass(p, whole)
     return whole if state.draft else PASSES.run_pass(OBJECT, whole)

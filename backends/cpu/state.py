@@ -53,7 +53,6 @@ class CpuState(ProgramState, PolyhedralState):
     plan: Plan = later()
     variants: tuple[SizeVariant, ...] = ()
     nest: LoopNest = later()
-    private: int = 0  # bytes of the workspace behind the temporaries
     text: str = ""
     draft: bool = False  # a candidate that may be discarded: no object file is made
     object: bytes = b""
@@ -82,7 +81,6 @@ class LoweredKernel:
     explained: str
     text: str
     instances: int
-    private: int
     vectors: Mapping[str, int]
     cycles: Mapping[str, float]
     notices: tuple[str, ...]
@@ -107,7 +105,6 @@ def _of_parts(state: CpuState) -> LoweredKernel:
         state.transformations_text + "".join(m.explained for m in made),
         state.text,
         state.program.instances,
-        state.private,
         {s: n for m in made for s, n in m.vectors.items()},
         {s: n for m in made for s, n in m.cycles.items()},
         tuple(dict.fromkeys(n for m in made for n in m.notices)),
@@ -137,7 +134,6 @@ def _lowered(state: CpuState) -> LoweredKernel:
         state.transformations_text + choice + state.spills,
         state.text,
         state.program.instances,
-        state.private,
         vectors,
         usual.chosen.cycles,
         notices(polyhedra, usual.chosen, state.options, state.operands),

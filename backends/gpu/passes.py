@@ -241,7 +241,7 @@ def with_loops(
             made.append(one)
             return composition.Compiled(one.nest, part.program)
 
-        nest, _ = composition.composed(state.program, found, compiled_segment)
+        nest = composition.composed(state.program, found, compiled_segment)
         return to_code.run(changed(state, nest=nest, parts=tuple(made)))
 
     return Search(

@@ -103,7 +103,7 @@ def _segments(state: ReferenceState, make: Callable[[ReferenceState], ReferenceS
         trees.append(made.tree)
         return composition.Compiled(made.nest, part.program)
 
-    nest, _ = composition.composed(state.program, segments.parts(state.program), compiled_segment)
+    nest = composition.composed(state.program, segments.parts(state.program), compiled_segment)
     return changed(state, nest=nest, tree="".join(trees))
 
 

@@ -52,8 +52,8 @@ class Compiled:
 
 def composed(
     program: Program, parts: Sequence[Part], compile_segment: Callable[[Segment], Compiled]
-) -> tuple[LoopNest, int]:
-    """The nest of these parts, and the bytes of the workspace behind the program's temporaries."""
+) -> LoopNest:
+    """The nest of these parts."""
     base = loop_nest.assemble(program, Block(()))
     common = {a.name for a in base.arrays}
     more: list[Array] = []
@@ -88,7 +88,7 @@ def composed(
 
     body = Block(tuple(map(of, parts)))
     workspace = simplify(Add(base.workspace, IntImm(most)), exact=True)
-    nest = replace(
+    return replace(
         base,
         body=body,
         arrays=(*base.arrays, *more),
@@ -97,7 +97,6 @@ def composed(
         counters=tuple(loop.name for loop in program.loops),
         origins=origins,
     )
-    return nest, most
 
 
 def renamed(s: Stmt, names: Mapping[str, str]) -> Stmt:

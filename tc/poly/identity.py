@@ -13,7 +13,7 @@ def identity_nest(program: Program) -> LoopNest:
     """Statements in the order of the program, each with its loops in the order of its domain."""
     if program.composite:
         found = segments.parts(program)
-        nest, _ = composition.composed(
+        nest = composition.composed(
             program, found, lambda p: composition.Compiled(_straight(p.program), p.program)
         )
         return nest

@@ -17,6 +17,7 @@ import tc
 from tc import kernel, registry
 from tc.cache import disk, memory
 from tc.codegen import llvm_jit
+from tc.ir.evaluate import evaluate
 from tc.pipeline import load
 from tc.pipeline.target import Availability
 
@@ -287,3 +288,53 @@ def test_from_one_process_to_the_next(tmp_path: Path) -> None:
         seen.append(json.loads(done.stdout))
     expected = (A @ B).tolist()
     assert seen == [[1, 0, expected], [0, 1, expected]]
+
+
+DYNAMIC = {  # passes give the programs temporaries of their own
+    "running sums": "def f(float(N,M) x) -> (y) { y(n,i) +=! x(n,k) where k <= i, i in 0:M }",
+    "running maxima of several": """def f(double(N,M) x) -> (y, z) {
+      y(n,i) max=! x(n,k) where k <= i, i in 0:M
+      z(n) +=! y(n,i) * x(n,i)
+    }""",
+    "three matrices": "def f(float(N,M) x, float(M,M) w) -> (y) { y(n,j) +=! x(n,k) * w(k,l) * w(l,j) }",
+    "soft-max": """def f(float(N,M) x) -> (y) {
+      m(n) max=! x(n,k)
+      e(n,k) = exp(x(n,k) - m(n))
+      s(n) +=! e(n,k)
+      y(n,k) = e(n,k) / s(n)
+    }""",
+    "a loop": """def f(float(N,M) x) -> (y) {
+      s(n) = x(n,0) where n in 0:N
+      for t in 1:M { s(n) = 2*s(n) + x(n,t)  u(n,i) = s(n) * x(n,i)  y(t,n) +=! u(n,i) }
+    }""",
+}
+
+
+@pytest.mark.parametrize("source", DYNAMIC.values(), ids=DYNAMIC)
+def test_a_kernel_of_dynamic_sizes_has_room_for_its_temporaries(
+    source: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From disk as when it was compiled: for running sums it had less, and wrote beyond it."""
+    found: Any = registry.get("cpu")
+    made: list[tuple[Any, Any]] = []
+    compiled = type(found).compile
+
+    def compile_and_look(self: Any, program: Any, *rest: Any) -> Any:
+        made.append((program, compiled(self, program, *rest)))
+        return made[-1][1]
+
+    monkeypatch.setattr(type(found), "compile", compile_and_look)
+    for dynamic in (("N",), ("N", "M")):
+        x = np.ones((3, 17), np.float64 if "double" in source else np.float32)
+        more = (np.ones((17, 17), np.float32),) if "w)" in source else ()
+        tc.compile(source, "cpu", dynamic=dynamic)(x, *more)
+    assert made
+    for program, original in made:
+        restored = found.from_blob(program, original.to_blob())
+        for n in (0, 1, 2, 5, 40, 300):
+            sizes = {name: n + 3 * k for k, name in enumerate(program.sizes)}
+            assert _room(restored, sizes) == _room(original, sizes)
+
+
+def _room(made: Any, sizes: dict[str, int]) -> int:
+    return made.workspace if isinstance(made.workspace, int) else evaluate(made.workspace, sizes)

@@ -60,8 +60,13 @@ class StatementResolver:
         self.subscript_names -= let_names
 
     def _reads_tensor(self, e: s.Exp) -> bool:
+        """Whether a left-hand-side subscript reads a tensor, if only one without dimensions by its name."""
         tensors = {*self.scope.tensors, *self.scope.later}
-        return any(c.name in tensors for c in occurrences.calls(e))
+        if any(c.name in tensors for c in occurrences.calls(e)):
+            return True
+        own = {c.name for c in self.statement.clauses if isinstance(c, s.RangeClause | s.LetClause)}
+        known = {n: self.scope.tensors.get(n) for n in {x.id for x in occurrences.names(e)} - own}
+        return any(t is not None and t.rank == 0 for t in known.values())
 
     def _is_value(self, name: str) -> bool:
         return name in self.scope.sizes or name in self.scope.scalars or name in self.scope.counters

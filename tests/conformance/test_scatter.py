@@ -160,6 +160,7 @@ def test_a_launch_has_threads_over_what_no_two_instances_share() -> None:
     [
         ("h(k) = 0 where k in 0:8 h(at(i)) = 1", "an assignment cannot have"),
         ("h(k) = 0 where k in 0:8 h(at(i)) +=! 1", "'\\+=!' cannot have"),
+        ("p argmax=! at(i) h(p) = at(p)", "an assignment cannot have"),
         ("h(at(i)) += 1", "the first statement of a tensor cannot have"),
         ("h(k) = 0 where k in 0:8 h(at(i)) += h(0)", "scatters into 'h' and reads it"),
     ],
@@ -168,6 +169,27 @@ def test_scatters_that_are_refused(body: str, message: str) -> None:
     with pytest.raises(tc.SemanticError, match=message) as caught:
         tc.compile(f"def f(int(N) at) -> (h) {{ {body} }}", "reference")
     assert caught.value.code == "TC0231"
+
+
+@pytest.mark.filterwarnings("ignore:.*TC1003")
+@pytest.mark.parametrize("backend", ["interpret", "reference", "cpu", "opencl"])
+def test_the_name_of_a_tensor_without_dimensions_is_its_value(backend: str) -> None:
+    """On both sides; on the left it had been a new index, which silently counted all elements."""
+    source = """def f(float(M) v) -> (p, m) {
+      m(j) = 0.0 where j in 0:M
+      p argmax=! v(j)
+      m(p) += v(p) + 1
+    }"""
+    v = np.array([1, 5, 2], np.float32)
+    p, m = tc.interpret(source, v) if backend == "interpret" else tc.compile(source, backend)(v)
+    assert p == 1
+    np.testing.assert_array_equal(m, [0, 6, 0])
+
+
+def test_an_index_with_a_range_may_have_the_name_of_such_a_tensor() -> None:
+    source = "def f(float(M) v) -> (p, m) { p argmax=! v(j) m(p) = v(p) where p in 0:M }"
+    found = tc.compile(source, "reference")(np.array([1, 5, 2], np.float32))
+    np.testing.assert_array_equal(found[1], [1, 5, 2])
 
 
 DROPPED = {

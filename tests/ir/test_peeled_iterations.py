@@ -80,3 +80,24 @@ def test_a_read_beside_the_tensor_is_left_out() -> None:
     for n, d in ((1, 1), (40, 30), (9, 2), (17, 3)):
         x = np.random.default_rng(d).integers(-9, 9, (n, d)).astype("f4")
         np.testing.assert_array_equal(kernel(x), tc.compile(text, "reference")(x))
+
+
+@pytest.mark.filterwarnings("ignore:.*TC1003")
+@pytest.mark.parametrize("dynamic", [(), ("N", "D")])
+def test_an_error_in_a_peeled_iteration_names_it(dynamic: tuple[str, ...]) -> None:
+    """The iteration runs outside of the loop whose variable the message has."""
+    text = """def f(int(N,D) x, int(D) p) -> (s) {
+      s(n) = 0 where n in 0:N
+      for d in 0:D { s(n) = s(n) + (d >= 1 ? x(n,p(d)) : 2*x(n,p(d))) where n in 0:N }
+    }"""
+    kernel = tc.compile(text, "cpu", dynamic=dynamic)
+    x = np.arange(12, dtype="i4").reshape(3, 4)
+    np.testing.assert_array_equal(kernel(x, np.arange(4, dtype="i4")), x.sum(1) + x[:, 0])
+    for d in (0, 2):
+        p = np.arange(4, dtype="i4")
+        p[d] = 7
+        with pytest.raises(tc.BoundsError, match=f"d = {d}") as caught:
+            kernel(x, p)
+        with pytest.raises(tc.BoundsError) as wanted:
+            tc.compile(text, "reference")(x, p)
+        assert caught.value.message == wanted.value.message

@@ -27,6 +27,7 @@ from tc.ir.expr import (
     Cast,
     Expr,
     IntImm,
+    Load,
     Mul,
     Sub,
     Variable,
@@ -69,6 +70,8 @@ def _peeled(loop: For) -> Stmt | None:
             before, behind = max(before, first), max(behind, last)
     if not before + behind:
         return None
+    values = [e for x in body if isinstance(x, Compute) for e in expressions(x)]
+    checked = any(isinstance(e, Load) and e.checked for v in values for e in walk(v))
     start, end = _plus(loop.lower, before), _plus(loop.upper, -behind)
     middle: Stmt = replace(loop, lower=start, upper=end)
     for c, value in between.items():
@@ -76,6 +79,8 @@ def _peeled(loop: For) -> Stmt | None:
 
     def iteration(at: Expr, exists: Expr) -> Stmt:
         one = _decided(substituted(loop.body, {loop.var: at}))
+        if checked:  # the error names the iteration
+            one = replace(loop, lower=at, upper=_plus(at, 1), body=one)
         some = simplify(exists, exact=True)
         return one if some == TRUE else Block(()) if some == FALSE else If(some, one)
 

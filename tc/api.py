@@ -320,6 +320,13 @@ def interpret(
             raise PreconditionError(
                 f"{p.reason}: the sizes must satisfy {text(p.display)}, but {given}", p.span, code="TC0601"
             )
+    values = {**bound.sizes, **scalars}
+    shapes = {
+        b.name: tuple(max(0, evaluate(x.extent, values)) for x in b.box)
+        for b in built.program.buffers
+        if b.role == "output"
+    }
+    bound.check_outputs(shapes)
     arrays = {n: _plain_array(a.array, a.dtype) for n, a in bound.arrays.items()}
     buffers = {n: _plain_array(a.array, a.dtype) for n, a in bound.out.items()}
     request = (built.typed, built.ranges, bound.sizes, arrays, bound.scalars, buffers)
@@ -331,7 +338,7 @@ def interpret(
             if isinstance(points, Mapping)
             else {o.name: points for o in takes.outputs}
         )
-        found = interpreter.run_points(*request, wanted)
+        found = interpreter.run_points(*request, {n: _positions(n, at, shapes) for n, at in wanted.items()})
     made = {
         o.name: found[o.name] if exact else _rounded(found[o.name], o.dtype)
         for o in takes.outputs
@@ -344,6 +351,36 @@ def interpret(
     kind = dispatch.result_type(takes)
     assert kind is not None
     return kind(*(made[o.name] for o in takes.outputs))
+
+
+def _positions(name: str, at: Any, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    """Positions of elements of a result; ArgumentError TC0502 (no result), TC0503 (rank), TC0505 (type),
+    TC0504 (outside)."""
+    if name not in shapes:
+        raise ArgumentError(f"points= names '{name}', which is no result", code="TC0502")
+    found, shape = np.asarray(at), shapes[name]
+    if found.size and found.dtype.kind not in "iu":
+        raise ArgumentError(
+            f"points= for {name} has the type {found.dtype}", code="TC0505", help="pass integers"
+        )
+    if (
+        shape
+        and not (found.ndim == 2 and found.shape[1] == len(shape))
+        and (found.ndim, len(shape)) != (1, 1)
+    ):
+        raise ArgumentError(
+            f"points= for {name} has the shape {found.shape}",
+            code="TC0503",
+            help=f"a row for each element, with its {len(shape)} zero-based subscripts",
+        )
+    rows = found.reshape(-1, len(shape)) if shape else found
+    outside = (
+        [row.tolist() for row in rows if any(not 0 <= i < n for i, n in zip(row, shape))] if shape else []
+    )
+    if outside:
+        text = f"points= for {name} has {outside[0]}, and the result has the shape {shape}"
+        raise ArgumentError(text, code="TC0504")
+    return found
 
 
 def _interpret_sac(

@@ -278,6 +278,9 @@ def _check(args: argparse.Namespace) -> tuple[int, dict[str, Any]]:
             files[name], diagnostics = check_source(read_source(file))
         except ParseError as e:
             files[name], diagnostics = [], [e]
+        except OSError as e:
+            text = f"{e.filename or file}: {e.strerror or e}"
+            files[name], diagnostics = [], [ArgumentError(text, code="TC0516")]
         found += diagnostics
         if args.json:
             continue

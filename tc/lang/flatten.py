@@ -113,6 +113,10 @@ class Flattener:
         for st in s.assignments(d.body):
             for name, span in calls.targets(st):
                 scope.later.setdefault(name, span)
+        if not d.returns:
+            raise SemanticError(
+                f"'{d.name}' returns nothing", d.name_span, code="TC0218", help="name its results: -> (B)"
+            )
         for x in d.returns:
             if x.name not in scope.later:
                 near = did_you_mean(x.name, set(scope.later))

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 MAX_SOURCE = 1 << 20  # characters
 MAX_HEIGHT = 200  # of an expression: nesting, or operators in a chain
+MAX_LOOPS = 100  # around a statement
 
 
 class _Builder:
@@ -167,7 +168,17 @@ class _Builder:
                 help="write for t in 0:N, or for t in N-1:-1:-1; multiply t where other steps are meant",
             )
         body = tuple(x for x in c[6:] if isinstance(x, (s.Assign, s.TupleCall, s.For)))
-        return s.For(str(c[1]), c[3], c[5], steps is not None, body, self.span(c), self.token(c[1]))
+        loop = s.For(str(c[1]), c[3], c[5], steps is not None, body, self.span(c), self.token(c[1]))
+        depth = 1 + max((self.heights[id(x)] for x in body if isinstance(x, s.For)), default=0)
+        if depth > MAX_LOOPS:
+            raise ParseError(
+                f"loops nested deeper than {MAX_LOOPS}",
+                self.token(c[1]),
+                code="TC0105",
+                help="give indices ranges with 'where', which need no loops",
+            )
+        self.heights[id(loop)] = depth
+        return loop
 
     # ---- definitions
 

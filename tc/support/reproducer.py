@@ -21,6 +21,7 @@ import importlib.metadata
 import json
 import os
 import platform
+import signal
 import tempfile
 import traceback
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -58,10 +59,18 @@ def reporting(source: str, context: Context) -> Generator[None, None, None]:
     except (Error, KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except Exception as e:
+        if _raised_by_a_signal(e):
+            raise
         message = f"a bug in tc: {type(e).__name__}: {e}"
         raise InternalError(message, code="TC0901", help=_help(source, contexts, e)) from e
     finally:
         _known.reset(token)
+
+
+def _raised_by_a_signal(error: BaseException) -> bool:
+    """Whether the handler of a signal raised an exception, for example at the end of a time limit."""
+    handlers = {getattr(signal.getsignal(n), "__code__", None) for n in signal.valid_signals()} - {None}
+    return any(frame.f_code in handlers for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _help(source: str, contexts: Sequence[Context], error: BaseException) -> str:

@@ -5,13 +5,16 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import signal
 import subprocess
 import sys
 import threading
+import time
 import tracemalloc
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -384,3 +387,46 @@ def test_several_results_travel_between_processes(name: str) -> None:
     assert (found.low, found.high) == (-1, 3) and type(found) is type(kernel(x))
     again = pickle.loads(pickle.dumps(kernel(x)))
     assert again == kernel(x) and copy.deepcopy(again).high == 3
+
+
+@pytest.mark.parametrize("n", [3, 9])
+def test_interpret_compares_the_shape_of_a_buffer(n: int) -> None:
+    source = "def f(float a, float(N) x) -> (y) { y(i) = a*y(i) + x(i) }"
+    with pytest.raises(tc.ArgumentError, match="has shape") as caught:
+        tc.interpret(source, 2, np.zeros(5, np.float32), out=np.ones(n, np.float32))
+    assert caught.value.code == "TC0504"
+
+
+@pytest.mark.parametrize(
+    ("points", "code"),
+    [
+        ([[5]], "TC0504"),
+        ([[-1]], "TC0504"),
+        ([[1, 1]], "TC0503"),
+        ([[[1]]], "TC0503"),
+        ([[1.5]], "TC0505"),
+        ({"z": [[1]]}, "TC0502"),
+    ],
+)
+def test_interpret_refuses_points_that_are_no_elements(points: Any, code: str) -> None:
+    with pytest.raises(tc.ArgumentError) as caught:
+        tc.interpret("def f(float(N) x) -> (y) { y(i) = x(i) }", np.zeros(5, np.float32), points=points)
+    assert caught.value.code == code
+
+
+def test_what_a_signal_handler_raises_passes_through_a_compile() -> None:
+    """A time limit that is set so is no bug of the compiler."""
+
+    def stop(*_: object) -> None:
+        raise TimeoutError("enough")
+
+    many = " ".join(f"def f{i}(float(N,M) x) -> (y) {{ y(i,j) = x(i,j) * {i} }}" for i in range(400))
+    before = signal.signal(signal.SIGALRM, stop)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.01)
+        with pytest.raises(TimeoutError, match="enough"):
+            while True:
+                tc.compile(f"{many} # {time.perf_counter()}")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

@@ -205,6 +205,15 @@ def test_check_goes_on_after_a_file_that_does_not_parse(run: Any) -> None:
     assert r.json["files"] == {"x.tc": []} and r.json["diagnostics"][0]["code"] == "TC0103"
 
 
+def test_check_goes_on_after_a_file_that_is_not_there(run: Any) -> None:
+    Path("x.tc").write_text("def f(")
+    r = run("check", "x.tc", "none.tc", "mm.tc")
+    assert r.code == 1 and r.out == "mm.tc: 1 def, no errors\n" and "error[TC0516]: none.tc" in r.err
+    r = run("check", "--json", "x.tc", "none.tc", "mm.tc")
+    assert [d["code"] for d in r.json["diagnostics"]] == ["TC0103", "TC0516"]
+    assert r.json["files"] == {"x.tc": [], "none.tc": [], "mm.tc": ["mm"]}
+
+
 def test_check_sees_doubled_defs_and_the_errors_beside_them(run: Any) -> None:
     Path("x.tc").write_text(
         "def f(float(N) A) -> (B) { B(i) = A(i) }\ndef f(float(N) A) -> (B) { B(i) = A(i) }\n"

@@ -57,6 +57,7 @@ REFUSED = [
     ("def f(float(N) A) -> (B) { B(i) = A(i) where «i + 1» }", "TC0214", "a 'where' clause is", None),
     ("def f(float(N) A) -> (B) { B(i) = A(i) where «A(i)» > 0 }", "TC0214", "index variables, sizes and integers", None),
     ("def f(float(N) A) -> (B) { B(i) = A(i) } def «f»(float(N) A) -> (B) { B(i) = A(i) }", "TC0217", "twice", None),
+    ("def «f»(float(N) A) -> () { }", "TC0218", "'f' returns nothing", "-> (B)"),
     ("def f(float(N) A) -> («BB») { B(i) = A(i) }", "TC0218", "never assigned", "did you mean 'B'?"),
     ("def f(float(N) A) -> (Out) { Out(i) = A(i) «Outt»(i) = A(i) }", "TC0219", "never read", "did you mean 'Out'?"),
     ("def f(float(N) A) -> (B) { B(i) = A(i) «A»(i) = B(i) }", "TC0220", "TC inputs are immutable", None),

@@ -176,3 +176,15 @@ def test_parsing_is_reentrant_across_threads() -> None:
         parsed = list(pool.map(parse, sources))
     assert [p.defs[0].name for p in parsed] == [f"f{n}" for n in range(40)]
     assert all(p.defs[0].span.source.text == t for p, t in zip(parsed, sources, strict=True))
+
+
+@pytest.mark.parametrize("depth", [100, 101, 5000])
+def test_loops_nested_too_deeply(depth: int) -> None:
+    heads = " ".join(f"for t{k} in 0:1 {{" for k in range(depth))
+    text = f"def f(float(N) x) -> (s) {{ s = 0.0 {heads} s = s + x(0) {'}' * depth} }}"
+    if depth == 100:
+        assert len(parse(Source(text)).defs) == 1
+        return
+    with pytest.raises(ParseError, match="loops nested deeper than 100") as caught:
+        parse(Source(text))
+    assert caught.value.code == "TC0105"

@@ -183,8 +183,8 @@ def test_loops_nested_too_deeply(depth: int) -> None:
     heads = " ".join(f"for t{k} in 0:1 {{" for k in range(depth))
     text = f"def f(float(N) x) -> (s) {{ s = 0.0 {heads} s = s + x(0) {'}' * depth} }}"
     if depth == 100:
-        assert len(parse(Source(text)).defs) == 1
+        assert len(parse(text).defs) == 1
         return
     with pytest.raises(ParseError, match="loops nested deeper than 100") as caught:
-        parse(Source(text))
+        parse(text)
     assert caught.value.code == "TC0105"

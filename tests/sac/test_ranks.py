@@ -86,3 +86,16 @@ def test_a_kernel_for_each_combination_of_ranks() -> None:
         kernel.at(A=2)
     with pytest.raises(tc.ArgumentError, match="no parameter 'C'"):
         kernel.at(A=2, B=0, C=1)
+
+
+def test_two_functions_of_the_same_types_are_refused() -> None:
+    """A call could mean either; the first one had been taken in silence."""
+    text = (
+        "double[.] g(double[.] a) { return a * 1.0; } double[.] g(double[.] b) { return b * 2.0; } "
+        "double[.] f(double[.] x) { return g(x); }"
+    )
+    with pytest.raises(tc.SemanticError, match="'g\\(double\\[.\\]\\)' is defined twice") as caught:
+        tc.compile(text, "reference", lang="sac")
+    assert caught.value.code == "TC0217" and caught.value.notes
+    other = text.replace("double[.] g(double[.] b)", "double[.,.] g(double[.,.] b)")
+    tc.compile(other, "reference", lang="sac")

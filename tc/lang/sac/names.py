@@ -11,6 +11,7 @@ from importlib import resources
 from tc.errors import Note, SemanticError, Source, did_you_mean
 from tc.lang.sac import habits
 from tc.lang.sac import syntax as s
+from tc.lang.sac.format import signature
 from tc.lang.sac.parse import parse
 
 # What elaboration knows by itself, with the number of arguments; the rest of the prelude is written in the
@@ -77,6 +78,8 @@ def _grouped(functions: Iterable[s.Function]) -> dict[str, tuple[s.Function, ...
 def check(program: s.Program, entry: str | None = None) -> Names:
     """Names and calls checked; `entry` is by default the last function.  Raises `SemanticError`."""
     functions = _grouped(program.functions)
+    for overloads in functions.values():
+        _distinct(overloads)
     known = Names(functions, prelude(), _entry(program, functions, entry))
     for f in program.functions:
         _function(f, known)
@@ -84,6 +87,21 @@ def check(program: s.Program, entry: str | None = None) -> Names:
         _expression(program.bare, None, known)
     _no_recursion(program, functions)
     return known
+
+
+def _distinct(overloads: Sequence[s.Function]) -> None:
+    """TC0217 where two functions of one name take the same types, of which a call could mean either."""
+    first: dict[str, s.Function] = {}
+    for f in overloads:
+        taken = first.setdefault(signature(f), f)
+        if taken is not f:
+            raise SemanticError(
+                f"'{signature(f)}' is defined twice",
+                f.name_span,
+                code="TC0217",
+                notes=[Note("first here", taken.name_span)],
+                help="rename one of them, or give it parameters of other ranks",
+            )
 
 
 def _entry(

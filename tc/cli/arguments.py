@@ -123,6 +123,11 @@ def read_source(file: str) -> Source:
         ) from None
 
 
+def each_of(items: Sequence[str]) -> list[str]:
+    """What commas separate in the values of a flag."""
+    return [part for item in items for part in item.split(",")]
+
+
 def pairs(items: Sequence[str], flag: str) -> dict[str, str]:
     """{name: value} from values of a flag of the form NAME=VALUE."""
     out: dict[str, str] = {}
@@ -138,8 +143,7 @@ def pairs(items: Sequence[str], flag: str) -> dict[str, str]:
 
 def numbers(items: Sequence[str], flag: str, *, whole: bool) -> dict[str, Any]:
     """{name: number} from the values of a flag."""
-    each = [part for item in items for part in item.split(",")]
-    return {name: number(name, value, flag, whole) for name, value in pairs(each, flag).items()}
+    return {name: number(name, value, flag, whole) for name, value in pairs(each_of(items), flag).items()}
 
 
 def number(name: str, value: str, flag: str, whole: bool) -> int | float | bool:
@@ -183,7 +187,7 @@ def kernel_of(
                 code="TC0515",
                 help=f"""write true, false, null, a number, or a text in quotes: {name}='"{value}"'""",
             ) from None
-    types = pairs(args.type, "--type")
+    types = pairs(each_of(args.type), "--type")
     lang = "sac" if source.name.endswith(".sac") else "tc"
     made: Any = compile_source(
         source,
@@ -216,7 +220,7 @@ def kernel_of(
 def _ranks(given: list[str]) -> dict[str, Any]:
     """{parameter: rank, or rank and type} from the flags."""
     out: dict[str, Any] = {}
-    for name, value in pairs(given, "--rank").items():
+    for name, value in pairs(each_of(given), "--rank").items():
         rank, _, dtype = value.partition(":")
         many = int(number(name, rank, "--rank", whole=True))
         out[name] = (many, dtype) if dtype else many

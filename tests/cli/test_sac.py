@@ -47,3 +47,12 @@ def test_check_and_format(files: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert main(["check", "bad.sac"]) == 1
     assert "unknown name 'm'" in capsys.readouterr().err
     assert main(["format", "--check", "mm.sac"]) == 0
+
+
+def test_ranks_of_several_parameters_in_one_flag(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("first.sac").write_text("double[*] f(double[*] a, double[*] b) { return a; }\n")
+    assert main(["show", "ranges", "first.sac", "--rank", "a=2,b=1"]) == 0
+    assert "result: [0, a_0), [0, a_1)" in capsys.readouterr().out

@@ -94,7 +94,7 @@ def test_two_functions_of_the_same_types_are_refused() -> None:
         "double[.] g(double[.] a) { return a * 1.0; } double[.] g(double[.] b) { return b * 2.0; } "
         "double[.] f(double[.] x) { return g(x); }"
     )
-    with pytest.raises(tc.SemanticError, match="'g\\(double\\[.\\]\\)' is defined twice") as caught:
+    with pytest.raises(tc.SemanticError, match=r"'g\(double\[\.\]\)' is defined twice") as caught:
         tc.compile(text, "reference", lang="sac")
     assert caught.value.code == "TC0217" and caught.value.notes
     other = text.replace("double[.] g(double[.] b)", "double[.,.] g(double[.,.] b)")

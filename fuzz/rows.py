@@ -12,7 +12,6 @@ sizes that stay dynamic.  The exit code is 1 if anything was found.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import warnings
@@ -23,6 +22,7 @@ from typing import Any
 import numpy as np
 
 import tc
+from fuzz import by_seeds
 from fuzz.isas import available_isas
 from fuzz.loops import SMALL, Value
 
@@ -212,27 +212,7 @@ def _options(seed: int) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m fuzz.rows",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--backend", action="append", help="default: cpu")
-    parser.add_argument("--show", type=int)
-    chosen = parser.parse_args(argv)
-    if chosen.show is not None:
-        print(rows(chosen.show).source)
-        return 0
-    wrong = 0
-    for seed in range(chosen.seed, chosen.seed + chosen.count):
-        for backend in chosen.backend or ("cpu",):
-            if text := problem(seed, backend):
-                wrong += 1
-                print(text, flush=True)
-    print(f"{chosen.count} programs, {wrong} finds")
-    return 1 if wrong else 0
+    return by_seeds.main(argv, "rows", __doc__, lambda seed: rows(seed).source, problem, ("cpu",))
 
 
 if __name__ == "__main__":

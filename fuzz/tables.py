@@ -10,7 +10,6 @@ own judges the results, bit for bit for integers.  The exit code is 1 if anythin
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
 import warnings
@@ -21,6 +20,7 @@ from typing import Any
 import numpy as np
 
 import tc
+from fuzz import by_seeds
 from fuzz.loops import SMALL, Value
 
 Env = dict[str, Any]  # arrays by name, and the counters `b`, `i`, `j`
@@ -195,27 +195,7 @@ def problem(seed: int, backend: str) -> str:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m fuzz.tables",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--backend", action="append", help="default: cpu")
-    parser.add_argument("--show", type=int)
-    chosen = parser.parse_args(argv)
-    if chosen.show is not None:
-        print(table(chosen.show).source)
-        return 0
-    wrong = 0
-    for seed in range(chosen.seed, chosen.seed + chosen.count):
-        for backend in chosen.backend or ("cpu",):
-            if text := problem(seed, backend):
-                wrong += 1
-                print(text, flush=True)
-    print(f"{chosen.count} programs, {wrong} finds")
-    return 1 if wrong else 0
+    return by_seeds.main(argv, "tables", __doc__, lambda seed: table(seed).source, problem, ("cpu",))
 
 
 if __name__ == "__main__":

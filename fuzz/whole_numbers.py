@@ -11,16 +11,15 @@ runs twice.  The exit code is 1 if anything was found.
 
 from __future__ import annotations
 
-import argparse
 import random
 import sys
-import time
 import warnings
 from typing import Any
 
 import numpy as np
 
 import tc
+from fuzz import by_seeds
 from fuzz.isas import available_isas
 from fuzz.loops import SMALL
 from fuzz.whole_programs import Env, program, without_iterations
@@ -74,28 +73,7 @@ def _options(seed: int) -> tuple[dict[str, Any], tuple[str, ...]]:
 
 
 def main(argv: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(
-        prog="python -m fuzz.whole_numbers",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--backend", action="append", help=f"default: {', '.join(BACKENDS)}")
-    parser.add_argument("--show", type=int)
-    chosen = parser.parse_args(argv)
-    if chosen.show is not None:
-        print(program(chosen.show).source)
-        return 0
-    wrong, began = 0, time.monotonic()
-    for seed in range(chosen.seed, chosen.seed + chosen.count):
-        for backend in chosen.backend or BACKENDS:
-            if text := problem(seed, backend):
-                wrong += 1
-                print(text, flush=True)
-                break
-    print(f"{chosen.count} programs, {wrong} finds, {time.monotonic() - began:.0f} s")
-    return 1 if wrong else 0
+    return by_seeds.main(argv, "whole_numbers", __doc__, lambda seed: program(seed).source, problem, BACKENDS)
 
 
 if __name__ == "__main__":

@@ -28,10 +28,14 @@ from tc.autodiff.gradient import (
     returns,
     wrt_of,
 )
+from tc.autodiff.names import Names
 from tc.autodiff.reverse import adjoints
-from tc.autodiff.tape import Tape, Version
-from tc.ir.expr import Expr
+from tc.autodiff.tape import Definition, Tape, Version
+from tc.errors import Source
+from tc.ir.expr import Call, Expr, Variable, rebuild
+from tc.ir.program import Domain, IterVar
 from tc.ir.simplify import simplify
+from tc.pipeline.front import front
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,46 @@ def saving(
     params = parameters(f, recorded, names, known)
     returned = [returns(versions[n], known) for n in (*recorded.outputs, *saved)]
     name = names.fresh(f"{f.checked.name}_saving")
+    text = write.definition(name, params, returned, definitions, names)
+    for n in _read_first(text, saved):
+        definitions, versions = _copied(n, definitions, versions, names)
     return Saving(write.definition(name, params, returned, definitions, names), saved)
+
+
+def _read_first(text: str, saved: Sequence[str]) -> list[str]:
+    """The tensors that the text of a def reads before all of their elements are defined: as results these
+    would have to come from the caller."""
+    returned = front(Source(text)).checked.returns
+    return [o.name for o in returned if o.name in saved and o.mode != "fresh"]
+
+
+def _copied(
+    name: str, definitions: Sequence[Definition], versions: Mapping[str, Version], names: Names
+) -> tuple[list[Definition], dict[str, Version]]:
+    """Definitions that compute a tensor under another name, and copy it to its own at the end."""
+    v, inner = versions[name], names.fresh(name)
+
+    def renamed(e: Expr) -> Expr:
+        e = rebuild(e, renamed)
+        return (
+            replace(e, name=inner) if isinstance(e, Call) and e.kind != "intrinsic" and e.name == name else e
+        )
+
+    found = [
+        replace(
+            d,
+            target=inner if d.target == name else d.target,
+            args=tuple(map(renamed, d.args)),
+            value=renamed(d.value),
+            domain=replace(d.domain, conditions=tuple(map(renamed, d.domain.conditions))),
+        )
+        for d in definitions
+    ]
+    local = names.local()
+    pure = tuple(IterVar(local(f"i{k}"), r, "pure") for k, r in enumerate(v.box))
+    at = tuple(Variable(x.name) for x in pure)
+    found.append(Definition(name, at, None, Call(inner, at, v.dtype, "func"), Domain(pure)))
+    return found, {**versions, inner: replace(v, name=inner, role="temporary")}
 
 
 def _is_worth_memory(tape: Tape, name: str) -> bool:

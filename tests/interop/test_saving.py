@@ -44,6 +44,14 @@ def scores(double(N,D) q, double(M,D) k, double(M,E) v) -> (o) {
 """
 
 
+GUARDED = """
+def guarded(double(N,D) x, double(D) a) -> (o) {
+  for d in 0:D { y(n,d) = a(d) * (d >= 1 ? y(n,d-1) : 0) - 0.5 * (d >= 2 ? y(n,d-2) : 0) + x(n,d) }
+  o(n,d) = y(n,d) * y(n,d)
+}
+"""
+
+
 def tensors(*shapes: tuple[int, ...]) -> list[Any]:
     g = torch.Generator().manual_seed(0)
     return [torch.randn(s, generator=g, dtype=torch.float64, requires_grad=True) for s in shapes]
@@ -54,11 +62,12 @@ def tensors(*shapes: tuple[int, ...]) -> list[Any]:
     [
         (NORM, ["x", "g"], ("m", "v")),
         (CELL, ["x", "w", "u", "h0"], ("h_2", "h_3")),
+        (GUARDED, ["x", "a"], ("y",)),
         (SCORES, ["q", "k", "v"], ("t", "s")),  # but not the scores, of which there are more than elements
         ("def f(double(N) x) -> (y) { e(n) = exp(x(n)) y(n) = e(n) * x(n) }", ["x"], None),
         ("def f(double(N,K) x, double(K,M) w) -> (y) { y(n,m) +=! x(n,k) * w(k,m) }", ["x", "w"], None),
     ],
-    ids=["statistics", "states", "attention", "elements", "product"],
+    ids=["statistics", "states", "guards", "attention", "elements", "product"],
 )
 def test_what_is_kept(source: str, wrt: list[str], kept: tuple[str, ...] | None) -> None:
     found = saving(source, wrt, source.split("(")[0].split()[-1])
@@ -69,6 +78,7 @@ CASES = {
     "norm": (NORM, ((4, 5), (5,))),
     "cell": (CELL, ((3, 2, 4), (5, 4), (5, 5), (2, 5))),
     "scores": (SCORES, ((4, 3), (6, 3), (6, 2))),
+    "guarded": (GUARDED, ((3, 5), (5,))),  # `y` is read before it is defined, which no result may be
 }
 
 
@@ -168,3 +178,22 @@ def test_functions_of_jax() -> None:
         np.testing.assert_allclose(*second, rtol=1e-3, atol=1e-4)
     many = jax.vmap(jax.grad(loss(f)), (0, None, None))(np.stack([q, 2 * q]), k, v)
     np.testing.assert_allclose(many[0], jax.grad(loss(plain))(q, k, v), rtol=1e-4, atol=1e-5)
+
+
+def test_a_guarded_recurrence_in_jax() -> None:
+    jax = pytest.importorskip("jax")
+    op = tc.jax.op(GUARDED.replace("double", "float"))
+    x = np.random.default_rng(0).standard_normal((3, 5)).astype(np.float32)
+    a = np.linspace(-0.5, 0.5, 5, dtype=np.float32)
+
+    def plain(x: Any, a: Any) -> Any:
+        y: list[Any] = []
+        for d in range(5):
+            one = a[d] * y[d - 1] if d >= 1 else 0.0
+            two = 0.5 * y[d - 2] if d >= 2 else 0.0
+            y.append(one - two + x[:, d])
+        return sum((v * v).sum() for v in y)
+
+    found = jax.grad(lambda x, a: op(x, a).sum(), (0, 1))(x, a)
+    for got, want in zip(found, jax.grad(plain, (0, 1))(x, a), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-5)

@@ -219,6 +219,7 @@ class Kernel(KernelTools, KernelDevices):
 
     def output_shapes(self, **values: int) -> dict[str, tuple[int, ...]]:
         """{result: shape} for given sizes and specialised scalars, before any data exists."""
+        check_integers(self._front, values)
         boxes = self._boxes_at(values)
         names = (x.name for x in self._front.checked.returns)
         return {n: tuple(max(0, int(b.extent)) for b in boxes[n]) for n in names}

@@ -20,6 +20,7 @@ from tc.ir.program import Program
 from tc.options import Options
 from tc.pipeline.pass_manager import PassList
 from tc.pipeline.target import Availability, Exported, stage_text
+from tc.support import settings
 from tc.support.machine_overrides import describe
 
 from . import tuning
@@ -141,6 +142,7 @@ class Backend:
 
     def from_blob(self, program: Program, blob: bytes) -> Restored:
         """The kernel that `Compiled.to_blob` packed."""
+        settings.check_threads()
         facts, code = disk.unpack(blob)
         machine = llvm_jit.load_object(code, KERNEL)
         found = from_json(facts["workspace"])
@@ -181,6 +183,7 @@ class Backend:
     ) -> Compiled:
         """The kernel of a program; `typical` are values of the sizes that it leaves symbolic, which the
         kernel serves all values of and is made fastest for these."""
+        settings.check_threads()
         options = options or Options()
         made = compiled(program, machine_of(options), options, typical or {})
         lowered, workspace, machine = made.lowered, made.nest.workspace, made.machine

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -143,9 +144,11 @@ def range_lines(kernel: Kernel, values: Mapping[str, int]) -> Iterator[tuple[str
             left.setdefault(_left(o).strip(), statements[o.statement].span)
         yield from left.items()
     else:
-        for k, st in enumerate(statements):
-            lines = (" ".join(st.span.text.split()), *_derivation(ranges, k, st))
-            yield from ((line, st.span) for line in lines)
+        for _, same in groupby(enumerate(statements), lambda item: item[1].span):  # one that became several
+            parts = list(same)
+            span = parts[0][1].span
+            lines = dict.fromkeys(line for k, st in parts for line in _derivation(ranges, k, st))
+            yield from ((line, span) for line in (" ".join(span.text.split()), *lines))
     yield "", None
     for name, dims in kernel.ranges.items():
         yield f"{name}: " + (", ".join(_bound_text(d) for d in dims) or "a scalar"), None

@@ -26,6 +26,7 @@ from pathlib import Path
 
 from tc.errors import ArgumentError
 
+_MOST_THREADS = 4096  # that the pool of `tc._native` takes
 _TRUE, _FALSE = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -100,6 +101,19 @@ def cuda_device() -> int:
 def opencl_device() -> str:
     """A part of the name of the OpenCL device to use or of its platform (`TC_OPENCL_DEVICE`), or nothing."""
     return os.environ.get("TC_OPENCL_DEVICE", "")
+
+
+def check_threads() -> None:
+    """`TC_NUM_THREADS`, which `tc._native` reads when its pool starts, is a number of threads; else
+    ArgumentError, TC0512."""
+    text = os.environ.get("TC_NUM_THREADS", "")
+    if text and not (text.isascii() and text.isdigit() and 1 <= int(text) <= _MOST_THREADS):
+        raise ArgumentError(
+            f"the environment variable TC_NUM_THREADS={text!r} is not a number of threads",
+            code="TC0512",
+            help=f"set it to an integer from 1 to {_MOST_THREADS}, or not at all: then the kernels use "
+            "the physical cores",
+        )
 
 
 def cache_limit() -> int:

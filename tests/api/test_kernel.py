@@ -59,6 +59,8 @@ def test_ranges_shapes_notes_and_preconditions_are_known_without_data() -> None:
         k.output_shapes(H=7)
     with pytest.raises(tc.ArgumentError, match="did you mean 'H'"):
         k.output_shapes(h=7, K=3)
+    with pytest.raises(tc.ArgumentError, match="H = -7 is not a size"):
+        k.output_shapes(H=-7, K=3)
 
 
 def test_sizes_beyond_32_bits_are_exact() -> None:

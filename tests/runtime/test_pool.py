@@ -10,8 +10,10 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
 import pytest
 
+import tc
 from tc import _native
 
 TASK = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
@@ -25,6 +27,16 @@ def threads() -> Iterator[None]:
     before = _native.get_num_threads()
     yield
     _native.set_num_threads(before)
+
+
+@pytest.mark.parametrize("text", ["abc", "0", "-2", "2.0", "4097", "²"])
+def test_a_number_of_threads_that_is_none(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setenv("TC_NUM_THREADS", text)
+    with pytest.raises(
+        tc.ArgumentError, match=f"TC_NUM_THREADS='{text}' is not a number of threads"
+    ) as caught:
+        tc.compile("def f(float(N) x) -> (y) { y(i) = x(i) }", backend="cpu")(np.zeros(3, np.float32))
+    assert caught.value.code == "TC0512"
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 8])

@@ -55,6 +55,7 @@ class _Maker:
         self.down = rng.random() < 0.3
         self.names = [f"row{k}" for k in range(rng.choice((1, 1, 1, 2, 3)))]
         self.whole = rng.random() < 0.5  # whether all elements are defined before the loop
+        self.guarded_start = not self.whole and rng.random() < 0.4  # the loop, by a condition, defines all
         self.numbers = np.random.default_rng(seed)
         self.done: list[str] = []  # what the iteration has computed so far
 
@@ -62,7 +63,7 @@ class _Maker:
         n, m = self.shape
         columns = range(m - 2, 0, -1) if self.down else range(1, m - 1)
         first = "" if self.whole else (" where j in M-1:M" if self.down else " where j in 0:1")
-        before = [f"  {name}(n,j) = x(n,j){first}" for name in self.names]
+        before = [f"  {name}(n,j) = x(n,j){first}" for name in self.names if not self.guarded_start]
         body: list[tuple[str, Value]] = []
         for name in self.names:
             body.append((name, self.clamped(self.value(self.rng.randint(1, 3), name))))
@@ -75,6 +76,10 @@ class _Maker:
             (False, True): "M-2:-1:-1",
             (False, False): "1:M",
         }[self.whole, self.down]
+        if self.guarded_start:
+            head = "M-1:-1:-1" if self.down else "0:M"
+            columns = range(m - 1, -1, -1) if self.down else range(m)
+            body = [(name, self.started(v)) for name, v in body]
         lines = [f"    {name}(n,j) = {v.text} where n in 0:N" for name, v in body]
         t = self.type
         params = f"{t}(N,M) x, {t}(N,M) a, {t}(N) c, {t}(M) d, {t}(M,N) e"
@@ -110,6 +115,19 @@ class _Maker:
 
     def clamped(self, v: Value) -> Value:
         return Value(f"max(min({v.text}, 9), -9)", lambda env: np.maximum(np.minimum(v.of(env), 9), -9))
+
+    def started(self, v: Value) -> Value:
+        """The value, but for the first iteration."""
+        if self.down:
+            last = self.shape[1] - 1
+            return Value(
+                f"(j < M-1 ? {v.text} : x(n,j))",
+                lambda env: v.of(env) if env["j"] < last else env["x"][env["n"], env["j"]],
+            )
+        return Value(
+            f"(j >= 1 ? {v.text} : x(n,j))",
+            lambda env: v.of(env) if env["j"] >= 1 else env["x"][env["n"], env["j"]],
+        )
 
     def value(self, depth: int, own: str) -> Value:
         """Of an element of `own`, which its neighbour is part of."""

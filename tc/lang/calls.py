@@ -85,8 +85,8 @@ def call(fl: Flattener, call: s.TupleCall, scope: Scope, stack: tuple[str, ...])
         if known is not None and known.role != "param" and _starts_from_caller(callee, x.name, fl.defs):
             inner.tensors[x.name] = known.view(x.name, t.span)
     fl.body(callee, inner, (*stack, callee.name))
-    if inner.inout:
-        missing = next(t for t, x in zip(call.targets, callee.returns, strict=True) if x.name in inner.inout)
+    if early := inner.inout - inner.iterated:
+        missing = next(t for t, x in zip(call.targets, callee.returns, strict=True) if x.name in early)
         raise SemanticError(
             f"'{callee.name}' reads its result before defining it, so '{missing.name}' must be defined "
             "before this call",

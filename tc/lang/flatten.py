@@ -220,7 +220,8 @@ class Flattener:
                 )
         resolver = StatementResolver(scope, _no_statement(st), None)
         first, last = (resolver.bound(e, "a bound of a loop") for e in (st.first, st.last))
-        if not self.loops:
+        outermost = not scope.counters  # of this def, which may be called in a loop
+        if outermost:
             scope.recurrent = dict(self._first_assigned(st, scope))
         loop = r.Loop(self.unique(st.name), first, last, st.down, st.span)
         scope.counters[st.name] = r.Counter(loop, st.name_span)
@@ -228,7 +229,7 @@ class Flattener:
         self._statements(st.body, scope, stack, temporaries)
         self.loops = self.loops[:-1]
         del scope.counters[st.name]
-        if not self.loops:
+        if outermost:
             scope.recurrent = {}
 
     def _first_assigned(self, loop: s.For, scope: Scope) -> Iterator[tuple[str, r.Tensor]]:
@@ -253,7 +254,8 @@ class Flattener:
         declared = scope.predeclared.get(x.name)
         mode = self.modes.get(tensor.storage, "fresh")
         dims = declared.dims if declared else None
-        return r.Returned(x.name, tensor, mode, dims, x.span)  # type: ignore[arg-type]
+        recurrent = mode == "inout" and x.name in scope.iterated
+        return r.Returned(x.name, tensor, mode, dims, x.span, recurrent)  # type: ignore[arg-type]
 
     def unique(self, name: str) -> str:
         """A name like this one that no other tensor, loop or scalar has."""
@@ -376,7 +378,9 @@ class Flattener:
     def define(
         self, name: str, target: r.Tensor, statement: r.Statement, scope: Scope, known: bool, span: Span
     ) -> None:
-        if name in scope.inout:
+        if name in scope.iterated and scope.owner is not self.entry:
+            pass  # as any tensor of an iteration: what it reads has been defined, or is an error (TC0228)
+        elif name in scope.inout:
             self.modes.setdefault(target.storage, "inout")
         elif not known and statement.op in ("+=", "*=", "min=", "max="):
             if target.role == "return" and scope.owner is self.entry:

@@ -307,6 +307,8 @@ class StatementResolver:
                 notes=[Note("it is defined here", self.scope.later[name])],
                 help="only a returned tensor may be read first; the caller passes it as out=",
             )
+        if name not in self.scope.inout and name in self.scope.recurrent:
+            self.scope.iterated.add(name)
         self.scope.inout.add(name)
 
     # ---- left-hand side and clauses

@@ -363,13 +363,15 @@ class ScalarParam:
 @dataclass(frozen=True, slots=True)
 class Returned:
     """`mode`: `fresh` is made by the kernel, `inout` is read before it is written and must come from
-    the caller, `accumulate` adds to the caller's buffer if one is given."""
+    the caller, `accumulate` adds to the caller's buffer if one is given.  `recurrent`: it is `inout` only
+    because a loop reads it in the statements that define it, maybe what earlier iterations have defined."""
 
     name: str
     tensor: Tensor
     mode: Literal["fresh", "inout", "accumulate"]
     dims: tuple[Exp, ...] | None
     span: Span = _span()
+    recurrent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,8 @@ class Scope:
     returns: dict[str, s.Return] = field(default_factory=dict[str, s.Return])
     predeclared: dict[str, r.Tensor] = field(default_factory=dict[str, r.Tensor])  # returns with sizes
     inout: set[str] = field(default_factory=set[str])  # returns that are read before they are defined
+    # Of these, those that only the loop reads which is the first to define them.
+    iterated: set[str] = field(default_factory=set[str])
     defs: Mapping[str, s.Def] = field(default_factory=dict[str, s.Def])
     read: set[str] = field(default_factory=set[str])
     counters: dict[str, r.Counter] = field(default_factory=dict[str, r.Counter])  # of the loops around

@@ -1,6 +1,7 @@
 """The front end as lists of passes: from text to a program at given sizes.
 
-    FRONT       text -> parse -> check -> ranges -> types      all that is known without sizes and data
+    FRONT       text -> parse -> check -> ranges -> types -> recurrences
+                                                               all that is known without sizes and data
     BUILD       -> variant -> lower -> legality -> in_place    the program, symbolic in its sizes
     SPECIALIZE  -> specialize -> complex                       the program at given sizes, of real numbers
 
@@ -10,27 +11,28 @@ kernel on disk.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from tc.dtypes import INT32, INT64, DType
-from tc.errors import DataDependentAccess, InternalError, NarrowedRange, RangeError, Source, Warning
+from tc.errors import DataDependentAccess, NarrowedRange, RangeError, Source, Warning
 from tc.ir import expr as x
-from tc.ir import verify, wrapping
-from tc.ir.boxes import Boxes
+from tc.ir import verify
 from tc.ir.dropped import dropped
 from tc.ir.lower import lower
 from tc.ir.printer import program_text
-from tc.ir.program import Precondition, Program, Range
+from tc.ir.program import Program
 from tc.ir.specialize import ruled_out
 from tc.ir.specialize import specialize as specialize_program
 from tc.lang import notations
 from tc.lang import resolved as r
 from tc.lang.types import Typed, assign_types, subscript_only
+from tc.pipeline.legality import access_text, legal, marked_accesses
 from tc.pipeline.pass_manager import Pass, PassList, changed, later
+from tc.pipeline.recurrences import starting_from_nothing
 from tc.poly.implication import implies
-from tc.ranges import Depends, Obligation, Ranges, host, infer
+from tc.ranges import Ranges, host, infer
 from tc.support.float_mode import standard
 
 
@@ -131,6 +133,15 @@ def _types_text(state: _FrontState) -> str:
     return "".join(f"{n}: {state.typed.dtype(t)}\n" for n, t in named)
 
 
+def _recurrences(state: _FrontState) -> _FrontState:
+    typed = starting_from_nothing(state.typed, state.ranges)
+    return changed(state, checked=typed.checked, typed=typed)
+
+
+def _modes_text(state: _FrontState) -> str:
+    return "".join(f"{x.name}: {x.mode}\n" for x in state.checked.returns)
+
+
 FRONT = PassList[_FrontState](
     "front",
     (
@@ -161,6 +172,13 @@ FRONT = PassList[_FrontState](
             "tc/lang/types.py",
             _typed,
             _types_text,
+        ),
+        Pass(
+            "recurrences",
+            "tell results of loops that start from nothing from those that start from `out=`",
+            "tc/pipeline/recurrences.py",
+            _recurrences,
+            _modes_text,
         ),
     ),
 )
@@ -221,18 +239,20 @@ def _of_variant(state: _BuildState) -> _BuildState:
 
 def _lowered(state: _BuildState) -> _BuildState:
     variant, ranges = state.variant, state.ranges
-    program = lower(state.typed, _boxes(ranges), given=variant.given, strict=variant.strict)
+    program = lower(state.typed, ranges.known_boxes(), given=variant.given, strict=variant.strict)
     if variant.drop:
         program = dropped(program)
     # Until they are decided, open accesses count as checked: folding keeps those (`x * 0`).
-    program = _mark(program, {(o.site, o.dim) for o in ranges.obligations})
+    program = marked_accesses(program, {(o.site, o.dim) for o in ranges.obligations})
     if variant.scalars:
         program = specialize_program(program, {}, dict(variant.scalars))
     return changed(state, program=program)
 
 
 def _legal_program(state: _BuildState) -> _BuildState:
-    return changed(state, program=_legal(state.program, state.ranges, state.variant))
+    return changed(
+        state, program=legal(state.program, state.ranges, dict(state.variant.scalars), state.variant.checks)
+    )
 
 
 def _in_place(state: _BuildState) -> _BuildState:
@@ -306,22 +326,6 @@ def build(f: Front, variant: Variant) -> Built:
     return Built(f, variant, st.typed, st.ranges, st.program)
 
 
-def _boxes(ranges: Ranges) -> Boxes:
-    def known(b: object) -> Range:
-        if isinstance(b, Depends):
-            raise InternalError(f"a range still {b}")
-        assert isinstance(b, Range)
-        return b
-
-    return Boxes(
-        {t: tuple(map(known, box)) for t, box in ranges.boxes.items()},
-        tuple({v: known(b) for v, b in m.items()} for m in ranges.variables),
-        ranges.preconditions,
-        {n: known(b) for n, b in ranges.counters.items()},
-        ranges.cut,
-    )
-
-
 # ---- a program at given sizes
 
 
@@ -371,125 +375,9 @@ def specialize(built: Built, sizes: Mapping[str, int], scalars: Mapping[str, int
     return SPECIALIZE.run(_SpecializeState(built.program, sizes, scalars)).program
 
 
-# ---- legality
-
-
-def _legal(program: Program, ranges: Ranges, variant: Variant) -> Program:
-    """Prove the program legal for all sizes, or attach what is left as preconditions and run-time checks.
-
-    An access that range inference left open is decided exactly where it is affine; where it is not, the
-    solver's condition over sizes serves if a call that breaks it is wrong; else the subscript is checked when
-    the kernel runs.
-    """
-    from tc.poly import checks as exact
-    from tc.poly.context import isl_context
-    from tc.poly.scop import build as build_scop
-    from tc.transforms.program.segments import in_domains, parts, segments
-
-    checks = variant.checks
-    preconditions = list(program.preconditions)
-    at_values = _at_values(program, variant)
-    left: dict[int, list[Obligation]] = {}
-    dynamic: set[tuple[int, int]] = set()
-    for o in ranges.obligations:
-        if o.data_dependent:
-            dynamic.add((o.site, o.dim))
-        else:
-            left.setdefault(o.site, []).append(o)
-    marked = _mark(program, dynamic)
-    with isl_context():
-        for part in segments(parts(marked)):
-            if stages := exact.in_place_stages(part.program):
-                assumed = (*part.program.preconditions, *at_values)
-                exact.in_place(build_scop(replace(part.program, stages=stages, preconditions=assumed)))
-        everywhere = in_domains(marked)
-        verdicts = exact.out_of_bounds(build_scop(everywhere, wrapping.MOST), frozenset(left)) if left else ()
-    for v in verdicts:
-        site = v.read.call.site if v.read is not None else -1
-        found = left.get(site, [])
-        if v.status == "precondition" and v.condition is not None:
-            first = found[0]
-            if x.constant(v.condition) == 0:
-                raise RangeError(
-                    f"{v.text} is out of bounds for all sizes",
-                    first.span,
-                    code="TC0307",
-                    help=f"'{first.tensor}' is read outside its range in dimension {first.dim}",
-                )
-            reason = f"{_access_text(first)} would be out of bounds"
-            preconditions.append(Precondition(v.condition, reason, first.span, v.shown, _remedy(first)))
-        elif v.status == "unprovable":
-            for o in found:
-                if o.condition is None or (checks and not o.necessary):
-                    dynamic.add((o.site, o.dim))
-                else:
-                    reason = f"{_access_text(o)} would be out of bounds"
-                    preconditions.append(Precondition(o.condition, reason, o.span, o.shown, _remedy(o)))
-    preconditions += _not_wrapping(everywhere, frozenset(left))
-    allowed = tuple(dict.fromkeys(preconditions))
-    # What is defined depends on scalars, too: it is checked once they have values.
-    waits = any(s.specialized and s.value is None for s in program.scalars)
-    if not waits and exact.to_define(everywhere, marked.stages):
-        with isl_context():
-            scop = build_scop(replace(everywhere, preconditions=(*allowed, *at_values)))
-            if marked.loops:
-                exact.undefined_in_loops(scop, marked.stages)
-            else:
-                exact.undefined(scop)
-    program = _mark(program, dynamic if checks else set())
-    if not checks:
-        program = replace(program, stages=tuple(replace(s, checked=()) for s in program.stages))
-    return replace(program, preconditions=allowed)
-
-
-def _at_values(program: Program, variant: Variant) -> list[Precondition]:
-    """That the sizes have the values that a variant was made for."""
-    given = [(n, v) for n, v in variant.scalars if n in program.sizes]
-    return [Precondition(x.EQ(x.Variable(n), x.IntImm(v)), f"made for {n} = {v}") for n, v in given]
-
-
-def _not_wrapping(program: Program, sites: frozenset[int]) -> Iterator[Precondition]:
-    """That comparisons beside these accesses do not wrap around, which the proof that they are in bounds
-    takes for granted."""
-    for s in program.stages:
-        if sites.isdisjoint(e.site for e in s.calls):
-            continue
-        for condition in wrapping.conditions(s, program.sizes):
-            if x.constant(condition) is None:
-                reason = "a condition of this statement would wrap around in int32"
-                yield Precondition(condition, reason, s.span)
-
-
 def unforeseen(built: Built) -> tuple[str, ...]:
     """The accesses of a program that are checked when it runs, though they do not depend on data."""
     values = (e for s in built.program.stages for e in x.walk(s.value))
     checked = {(e.site, d) for e in values if isinstance(e, x.Call) for d in e.checked}
     found = (o for o in built.ranges.obligations if not o.data_dependent and (o.site, o.dim) in checked)
-    return tuple(dict.fromkeys(map(_access_text, found)))
-
-
-def _remedy(o: Obligation) -> str:
-    """How else an access that may leave its tensor could be written."""
-    access = _access_text(o)
-    if not access.startswith(f"{o.tensor}("):
-        return ""
-    return (
-        f"narrow a range behind where, or name what lies outside, {o.tensor}[zero]{access[len(o.tensor) :]}"
-    )
-
-
-def _access_text(o: Obligation) -> str:
-    return o.text.split(" needs ")[0].removesuffix(" may leave its tensor")
-
-
-def _mark(program: Program, dynamic: set[tuple[int, int]]) -> Program:
-    """Record on the accesses which of their dimensions, and no others, are checked when the kernel runs."""
-
-    def mark(e: x.Expr) -> x.Expr:
-        e = x.rebuild(e, mark)
-        if isinstance(e, x.Call) and e.site >= 0:
-            dims = tuple(d for d in range(len(e.args)) if (e.site, d) in dynamic)
-            return replace(e, checked=dims) if dims != e.checked else e
-        return e
-
-    return replace(program, stages=tuple(replace(st, value=mark(st.value)) for st in program.stages))
+    return tuple(dict.fromkeys(map(access_text, found)))

@@ -10,7 +10,7 @@ from typing import Literal
 import islpy as isl
 
 from tc.errors import Note, SemanticError
-from tc.ir.expr import FALSE, TRUE, Add, Call, Expr, IntImm, Variable, walk
+from tc.ir.expr import FALSE, ONE, TRUE, Add, Call, Expr, IntImm, Variable, substitute, walk
 from tc.ir.printer import text
 from tc.ir.program import Box, Buffer, Program, Range, Stage
 from tc.ir.simplify import simplify
@@ -101,7 +101,8 @@ def _remedy(s: Statement, a: Access) -> str:
     for name in loops:
         low, extent = by_name[name].min, by_name[name].extent
         heads.append(f"for {name} in {text(low)}:{text(simplify(Add(low, extent), exact=True))}")
-    target = f"{a.buffer}({', '.join(map(text, s.write.subscripts))})"
+    subscripts = (text(substitute(e, _points(s))) for e in s.write.subscripts)
+    target = f"{a.buffer}({', '.join(subscripts)})"
     body = " { ".join([*heads, f"{target} {s.stage.op or ''}= …"]) + " }" * len(heads)
     return f"if each builds on those before it, write a loop: {body}; else {copied}"
 
@@ -133,15 +134,25 @@ def _recurrence(s: Statement) -> tuple[str, ...]:
 
 
 def _conflict(s: Statement, writer: Statement, reader: Example, other: Example) -> str:
-    def at(t: Statement, e: Example) -> str:
-        return assignments(dict(zip(t.stage.domain.names, e.point, strict=True)))
-
     what = "which the initialisation overwrites" if writer is not s else "which the one at"
     if writer is not s:
-        return f"the iteration at {at(s, reader)} reads an element, {what}{reader.for_sizes}"
+        return f"the iteration at {_at(s, reader)} reads an element, {what}{reader.for_sizes}"
     return (
-        f"the iteration at {at(s, reader)} reads an element, {what} {at(s, other)} writes{reader.for_sizes}"
+        f"the iteration at {_at(s, reader)} reads an element, {what} {_at(s, other)} writes{reader.for_sizes}"
     )
+
+
+def _at(s: Statement, e: Example) -> str:
+    """An iteration as a message names it: without the variables that stand for written subscripts."""
+    values = dict(zip(s.stage.domain.names, e.point, strict=True))
+    points = _points(s)
+    return assignments({n: v for n, v in values.items() if n not in points} or values)
+
+
+def _points(s: Statement) -> dict[str, Expr]:
+    """The variables that stand for left-hand-side subscripts without an index, and these."""
+    found = {v.name: v.range for v in s.stage.domain.vars if v.name.startswith("at") and v.name.endswith("_")}
+    return {n: r.min for n, r in found.items() if r.extent == ONE}
 
 
 # --- Elements that nothing defines.
@@ -211,7 +222,7 @@ def _undefined_in_loops(scop: Scop, b: Buffer, times: Mapping[str, isl.Map]) -> 
         found_example = pair(scop.parameters, lacking.intersect_range(box))
         if found_example is not None:
             reader, element = found_example
-            where = assignments(dict(zip(s.stage.domain.names, reader.point, strict=True)))
+            where = _at(s, reader)
             raise SemanticError(
                 f"the statement uses {_element(b, element)}, which nothing has defined before",
                 s.stage.span,

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tc.errors import Span
+from tc.errors import InternalError, Span
 from tc.halide.terms import expr_of
+from tc.ir.boxes import Boxes
 from tc.ir.expr import Expr
 from tc.ir.program import Precondition, Range
 from tc.lang import resolved as r
@@ -106,3 +107,19 @@ class Ranges:
             return self.boxes[t]
         zero = expr_of(0)
         return tuple(Range(zero, b.extent) if isinstance(b, Range) else b for b in self.box(t.base))
+
+    def known_boxes(self) -> Boxes:
+        """These ranges in terms of the IR; they are complete."""
+        return Boxes(
+            {t: tuple(map(_known, box)) for t, box in self.boxes.items()},
+            tuple({v: _known(b) for v, b in m.items()} for m in self.variables),
+            self.preconditions,
+            {n: _known(b) for n, b in self.counters.items()},
+            self.cut,
+        )
+
+
+def _known(b: Bound) -> Range:
+    if isinstance(b, Depends):
+        raise InternalError(f"a range still {b}")
+    return b

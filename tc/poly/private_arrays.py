@@ -19,6 +19,7 @@ import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from itertools import takewhile
 
 from tc.ir.expr import (
     EQ,
@@ -63,6 +64,7 @@ from tc.poly.implication import implied
 from tc.poly.loop_nest import ALIGNMENT
 from tc.transforms.loops.unswitch import values, within
 
+_IN_LANES = (LoopKind.VECTOR, LoopKind.DOT, LoopKind.PREFIX)
 _WORTH = 2  # the array is at least so many times as large as a part
 
 
@@ -167,6 +169,8 @@ def _part(a: Array, accesses: Sequence[_Access], sizes: Collection[str]) -> _Par
         while same < min(len(common), len(x.loops)) and common[same] is x.loops[same]:
             same += 1
         common = common[:same]
+    # Iterations in lanes run at once.
+    common = tuple(takewhile(lambda loop: loop.kind not in _IN_LANES, common))
     parallel = [k for k, loop in enumerate(common) if loop.kind is LoopKind.PARALLEL]
     # Inside of another parallel loop several threads would share a part.
     anywhere = any(y.kind is LoopKind.PARALLEL for x in accesses for y in x.loops)

@@ -157,3 +157,14 @@ def test_sums_in_parts_beside_a_sequential_loop() -> None:
     assert "private float32 e[" in kernel.inspect("loops", N=8, D=40, K=50, L=7)
     for a, b in zip(found, tc.interpret(source, x, z), strict=True):
         np.testing.assert_allclose(a, np.asarray(b), rtol=1e-4, atol=1e-5)
+
+
+def test_what_only_a_loop_without_iterations_reads() -> None:
+    """Its statement is the only one that uses the array: lanes write an element each."""
+    source = """
+    def f(float(T,N) x) -> (o) {
+      a(i) = i where i in 0:N
+      for t in 0:T { o(t,i) = a(i) + a(N-1-i) + x(t,i) }
+    }"""
+    check(source, (0, 64))
+    check(source, (2, 64))

@@ -213,7 +213,7 @@ class _Typer:
                 value = self.lets[e.name]
                 return value if value.dtype is None else replace(e, dtype=value.dtype)
             case r.Access() if e.modes:
-                return self.exp(expanded(e))
+                return self.exp(expanded(self._truths_outside(e)))
             case r.Access():
                 return self._widened(self._access(e))
             case r.Apply():
@@ -259,13 +259,28 @@ class _Typer:
             typed = self.settled(self._whole(sub))
             self._integral(typed, f"a subscript of '{e.tensor.name}'")
             subscripts.append(typed)
-        storage = e.tensor.storage
+        return replace(e, subscripts=tuple(subscripts), dtype=self._element(e.tensor.storage))
+
+    def _element(self, storage: r.Tensor) -> DType | None:
+        """The element type of a tensor; None while it is being found."""
         if storage not in self.dtypes and storage not in self.open:
             lets = self.lets
             self._decide(storage)
             self.lets = lets
-        dtype = None if storage in self.open else self.dtypes.get(storage)
-        return replace(e, subscripts=tuple(subscripts), dtype=dtype)
+        return None if storage in self.open else self.dtypes.get(storage)
+
+    def _truths_outside(self, e: r.Access) -> r.Access:
+        """0 and 1 outside of a tensor of truth values are truth values."""
+        if self._element(e.tensor.storage) != BOOL:
+            return e
+
+        def truth(m: r.Mode) -> r.Mode:
+            v = m.value
+            if not isinstance(v, r.Const) or v.value not in (0, 1) or isinstance(v.value, float):
+                return m
+            return replace(m, value=r.Binary("!=", v, r.Const(0, False, v.span), v.span))
+
+        return replace(e, modes=tuple(map(truth, e.modes)))
 
     def _whole(self, e: r.Exp) -> r.Exp:
         """A subscript; an element that is one by itself keeps its type."""

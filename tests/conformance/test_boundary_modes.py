@@ -51,6 +51,22 @@ def test_other_types(dtype: str, mode: str, backend: str) -> None:
     np.testing.assert_array_equal(found, padded(x, mode, (4, 4))[::3][:5])
 
 
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("mode", ["zero", "fill=0", "fill=1", *NUMPY])
+def test_truth_values_stay_truth_values(mode: str, backend: str) -> None:
+    """0 and 1 outside of a tensor of them, too."""
+    x = np.array([True, False, False, True, True])
+    source = f"def f(bool(N) X) -> (Y) {{ Y(i) = X[{mode}](i-2) where i in 0:N+3 }}"
+    found = run(backend, source, x)
+    assert found.dtype == np.bool_
+    want = (
+        np.pad(x, (2, 1), constant_values=mode == "fill=1") if mode not in NUMPY else padded(x, mode, (2, 1))
+    )
+    np.testing.assert_array_equal(found, want)
+    chosen = f"def f(bool(N) X) -> (Y) {{ Y(i) = (X[{mode}](i-2) ? 5 : i) where i in 0:N+3 }}"
+    np.testing.assert_array_equal(run(backend, chosen, x), np.where(want, 5, np.arange(8)))
+
+
 @pytest.mark.share(36)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("mode", MODES)

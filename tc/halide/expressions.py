@@ -97,12 +97,13 @@ class Scope:
             case x.Not():
                 return hl.logical_not(self.value(e.a))
             case x.Select():
-                return hl.select(*(self.value(c) for c in x.children(e)))
+                then, otherwise = self.value(e.true_value), self.value(e.false_value)
+                return _chosen(self.value(e.condition), then, otherwise, e.true_value, e.false_value)
             case x.IfThenElse():
                 condition = self.value(e.condition)
                 then = self.under(condition).value(e.then_value)
                 otherwise = self.under(hl.logical_not(condition)).value(e.else_value)
-                return hl.select(condition, then, otherwise)
+                return _chosen(condition, then, otherwise, e.then_value, e.else_value)
             case x.Let():
                 return replace(self, lets={**self.lets, e.name: self.value(e.value)}).value(e.body)
             case x.Call(kind="intrinsic"):
@@ -234,3 +235,18 @@ class Scope:
                 good = good | hl.logical_not(condition)
         record = [hl.i64(e.site + 1), hl.i64(len(self.point)), *map(hl.i64, self.point), hl.i64(d)]
         return hl.require(good, value, *record)
+
+
+def _chosen(condition: HlExpr, then: HlExpr, otherwise: HlExpr, a: Expr, b: Expr) -> HlExpr:
+    """`condition ? a : b`.  Halide makes `c ? k + 1 : m` to `(c ? k : m - 1) + 1`, and gives up where `m - 1`
+    overflows; it does not see through a double, which holds every int32."""
+    if _may_overflow(a) and not isinstance(b, x.IntImm):
+        otherwise = hl.i32(hl.f64(otherwise))
+    elif _may_overflow(b) and not isinstance(a, x.IntImm):
+        then = hl.i32(hl.f64(then))
+    return hl.select(condition, then, otherwise)
+
+
+def _may_overflow(e: Expr) -> bool:
+    """Whether a literal is an int32 to which not every coordinate can be added."""
+    return isinstance(e, x.IntImm) and e.dtype == INT32 and abs(e.value) >= 2**30

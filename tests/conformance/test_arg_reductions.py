@@ -42,6 +42,47 @@ def test_rows_and_columns(shape: tuple[int, int], op: str, backend: str) -> None
     np.testing.assert_array_equal(columns, OPS[op](x, 0))
 
 
+@pytest.mark.share(24)
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("op", OPS)
+@pytest.mark.parametrize(
+    ("read", "where", "low"),
+    [
+        ("x(n,k+1)", "", -1),
+        ("x(n,k+3)", "k in -3:10", -3),
+        ("x(n,k-2)", "", 2),
+        ("x(n,k/2)", "k in 0:26", 0),
+    ],
+)
+def test_ranges_that_start_elsewhere(read: str, where: str, low: int, op: str, backend: str) -> None:
+    x = numbers(6, 13)
+    found = run(
+        backend, f"def f(float(N,K) x) -> (i) {{ i(n) {op}=! {read} {where and 'where ' + where} }}", x
+    )
+    at = OPS[op](x, 1)
+    np.testing.assert_array_equal(found, 2 * at if "/" in read else at + low)
+
+
+@pytest.mark.share(6)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_literal_beside_a_choice_of_places(backend: str) -> None:
+    """Halide folds constants across choices, and some overflow."""
+    x = numbers(4, 9)
+    source = """def f(float(N,K) x) -> (a, b) {
+      a(n) min=! (x(n,k+2) > 0 ? k : 2147483647)
+      b(n) max=! (x(n,k+2) > 0 ? -2147483647 - 1 : k - 5)
+    }"""
+    k = np.arange(-2, 7)
+    a = np.where(x > 0, k, 2**31 - 1).min(1)
+    b = np.where(x > 0, -(2**31), k - 5).max(1)
+    if backend == "interpret":
+        found = tc.interpret(source, x)
+    else:
+        found = tc.compile(source, backend)(x)
+    np.testing.assert_array_equal(found[0], a)
+    np.testing.assert_array_equal(found[1], b)
+
+
 @pytest.mark.share(6)
 @pytest.mark.parametrize("backend", BACKENDS)
 @pytest.mark.parametrize("op", OPS)

@@ -17,6 +17,7 @@ TIME_STEPS = (
     "def f(float(N,M) A) -> (u) { u(i,j) = A(i,j) for t in 0:6 {"
     " v(i,j) = 0.5 * (u[clamp](i-1,j) + u[clamp](i+1,j)) where i in 0:N, j in 0:M u(i,j) = v(i,j) } }"
 )
+AROUND = "def f(float(N,M) A) -> (B) { B(i,j) = A(i,j) for t in 1:N { B(t,j) = B[none,wrap](t-1,j+1) + B[none,wrap](t-1,j-1) where j in 0:M } }"
 TOTAL = "def f(float(N) A) -> (S) { S +=! A(i) }"
 LEAST = "def f(float(N) A) -> (S) { S min=! A(i) }"
 DIFFERENCE_OF_PRODUCTS = (
@@ -700,5 +701,19 @@ WRONG_PROGRAMS = (
                 N=40,
             ),
         ),
+    ),
+    Miscompilation(
+        "a remainder is left out whose dividend may be as large as the divisor",
+        "small_dividends._small",
+        "LT(e.a, e.b)",
+        "LT(e.a, Add(e.b, IntImm(1)))",
+        (on("equivalence", AROUND, N=5, M=4),),
+    ),
+    Miscompilation(
+        "a remainder is left out whose dividend may be negative",
+        "small_dividends._small",
+        "GE(e.a, ZERO)",
+        "GE(Add(e.a, e.b), ZERO)",
+        (on("equivalence", AROUND, N=5, M=4),),
     ),
 )

@@ -2,7 +2,8 @@
 
     FRONT       text -> parse -> check -> ranges -> types -> recurrences
                                                                all that is known without sizes and data
-    BUILD       -> variant -> lower -> legality -> in_place    the program, symbolic in its sizes
+    BUILD       -> variant -> lower -> dividends -> legality -> in_place
+                                                               the program, symbolic in its sizes
     SPECIALIZE  -> specialize -> complex                       the program at given sizes, of real numbers
 
 The passes of a backend follow (`tc.pipeline.target.Backend.passes`), unless `tc.pipeline.load` finds the
@@ -249,6 +250,14 @@ def _lowered(state: _BuildState) -> _BuildState:
     return changed(state, program=program)
 
 
+def _without_small_dividends(state: _BuildState) -> _BuildState:
+    if not state.program.loops:
+        return state
+    from tc.poly.small_dividends import without_small_dividends
+
+    return changed(state, program=without_small_dividends(state.program))
+
+
 def _legal_program(state: _BuildState) -> _BuildState:
     return changed(
         state, program=legal(state.program, state.ranges, dict(state.variant.scalars), state.variant.checks)
@@ -266,6 +275,13 @@ def _in_place(state: _BuildState) -> _BuildState:
 
 def _well_formed(before: _BuildState, after: _BuildState) -> str:
     return verify.program(after.program)
+
+
+def _same_results(before: _BuildState, after: _BuildState) -> str:
+    from tc.pipeline.equivalence import same_results
+
+    oracles = (verify.program(after.program), same_results(before.program, after.program))
+    return ", ".join(filter(None, oracles))
 
 
 def _program_text(state: _BuildState) -> str:
@@ -288,6 +304,14 @@ BUILD = PassList[_BuildState](
             _lowered,
             _program_text,
             _well_formed,
+        ),
+        Pass(
+            "dividends",
+            "leave out remainders by sizes of subscripts that are smaller, in sequential loops",
+            "tc/poly/small_dividends.py",
+            _without_small_dividends,
+            _program_text,
+            _same_results,
         ),
         Pass(
             "legality",

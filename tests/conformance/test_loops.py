@@ -120,6 +120,18 @@ def started_by_each_other(x: Array) -> tuple[Array, Array]:
     return h, g
 
 
+def around(x: Array) -> tuple[Array, Array, Array]:
+    n, m = x.shape
+    a, b, c, j = x.copy(), x.copy(), x.copy(), np.arange(m)
+    for t in range(1, n):
+        a[t] = a[t - 1, (j + 1) % m] - a[t - 1, (j - 2) % m]
+    for t in range(n - 1, 0, -1):
+        b[t - 1] += b[t, (j + 1) % m]
+    for t in range(1, n):
+        c[t] = np.pad(c[t - 1], (0, 1), "reflect")[1:] - np.pad(c[t - 1], (2, 0), "symmetric")[:m]
+    return a, b, c
+
+
 def both_ways(x: Array) -> Array:
     p, q = both_ways_apart(x)
     return p + q
@@ -354,6 +366,18 @@ CASES = {
         }""",
         lambda g: (integers(g, 6, 5),),
         lambda x: x.cumsum(0).cumsum(0).cumsum(0),
+    ),
+    "rows before, around the end": Case(
+        """def f(float(N,M) x) -> (a, b, c) {
+          a(i,j) = x(i,j)
+          for t in 1:N { a(t,j) = a[wrap](t-1,j+1) - a[wrap](t-1,j-2) where j in 0:M }
+          b(i,j) = x(i,j)
+          for t in N-1:0:-1 { b(t-1,j) = b(t-1,j) + b[wrap](t,j+1) where j in 0:M }
+          c(i,j) = x(i,j)
+          for t in 1:N { c(t,j) = c[reflect](t-1,j+1) - c[symmetric](t-1,j-2) where j in 0:M }
+        }""",
+        lambda g: (integers(g, 6, 5),),
+        around,
     ),
     "a call inside": Case(
         """

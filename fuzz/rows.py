@@ -4,7 +4,8 @@ each other.
     python -m fuzz.rows [--count 200] [--seed 0] [--backend NAME …] [--show SEED]
 
 An element is computed from its neighbour in the row, from elements of other matrices in the same row, of
-vectors of rows or columns, and of a matrix that is stored the other way round.  Loops go up or down.  All
+vectors of rows or columns, and of a matrix that is stored the other way round.  Loops go up or down.  In some
+programs the sum of a column is subtracted from it.  All
 values are whole numbers between -9 and 9, or NaN, in four types, so that an evaluator of its own judges the
 results to the bit.  On cpu, programs run with other instruction sets, caches of a few elements, and
 sizes that stay dynamic.  The exit code is 1 if anything was found.
@@ -81,6 +82,10 @@ class _Maker:
             columns = range(m - 1, -1, -1) if self.down else range(m)
             body = [(name, self.started(v)) for name, v in body]
         lines = [f"    {name}(n,j) = {v.text} where n in 0:N" for name, v in body]
+        total = self.names[0] if self.rng.random() < 0.15 else ""  # rows then depend on each other
+        if total:
+            less = f"max(min({total}(n,j) - z, 9), -9)"
+            lines.append(f"    z +=! {total}(n,j)\n    {total}(n,j) = {less} where n in 0:N")
         t = self.type
         params = f"{t}(N,M) x, {t}(N,M) a, {t}(N) c, {t}(M) d, {t}(M,N) e"
         source = "\n".join(
@@ -102,6 +107,9 @@ class _Maker:
                     env.update(n=row, j=j)
                     for name, v in body:
                         env[name][row, j] = v.of(env)
+                if total:
+                    column = env[total][:, j]
+                    column[:] = np.maximum(np.minimum(column - column.sum(), 9), -9)
 
         return Rows(source, self.arguments(), tuple(self.names), run)
 

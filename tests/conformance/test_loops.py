@@ -120,6 +120,11 @@ def started_by_each_other(x: Array) -> tuple[Array, Array]:
     return h, g
 
 
+def orthogonal(a: Array) -> Array:
+    q, r = np.linalg.qr(a)
+    return q * np.sign(np.diag(r))
+
+
 def around(x: Array) -> tuple[Array, Array, Array]:
     n, m = x.shape
     a, b, c, j = x.copy(), x.copy(), x.copy(), np.arange(m)
@@ -366,6 +371,20 @@ CASES = {
         }""",
         lambda g: (integers(g, 6, 5),),
         lambda x: x.cumsum(0).cumsum(0).cumsum(0),
+    ),
+    "a number of each iteration": Case(
+        """def f(double(N,M) A) -> (Q) {
+          Q(i,j) = A(i,j)
+          for k in 0:M {
+            n +=! Q(i,k) * Q(i,k)
+            Q(i,k) = Q(i,k) / sqrt(n)
+            r(j) +=! Q(i,k) * Q(i,j) where j in k+1:M
+            Q(i,j) += -r(j) * Q(i,k) where j in k+1:M
+          }
+        }""",
+        lambda g: (g.standard_normal((33, 7)),),
+        orthogonal,
+        exact=False,
     ),
     "rows before, around the end": Case(
         """def f(float(N,M) x) -> (a, b, c) {

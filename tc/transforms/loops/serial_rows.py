@@ -60,6 +60,8 @@ def _strided(v: For, loop: For) -> int | None:
 
 def _is_strided(subscripts: Sequence[Expr], v: For, loop: For) -> bool:
     """Whether the lanes of a vector loop are in different rows, along which the iterations of a loop go."""
+    if not subscripts:
+        return False
     *outer, last = subscripts
     across = any(v.var in variables(x) for x in outer) and v.var not in variables(last)
     return across and loop.var in variables(last)

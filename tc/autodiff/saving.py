@@ -31,11 +31,11 @@ from tc.autodiff.gradient import (
 from tc.autodiff.names import Names
 from tc.autodiff.reverse import adjoints
 from tc.autodiff.tape import Definition, Tape, Version
-from tc.errors import Source
-from tc.ir.expr import Call, Expr, Variable, rebuild
+from tc.errors import SemanticError, Source
+from tc.ir.expr import Call, Expr, Variable, imm, rebuild
 from tc.ir.program import Domain, IterVar
 from tc.ir.simplify import simplify
-from tc.pipeline.front import front
+from tc.pipeline.front import Variant, build, front
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,32 @@ def saving(
     text = write.definition(name, params, returned, definitions, names)
     for n in _read_first(text, saved):
         definitions, versions = _copied(n, definitions, versions, names)
-    return Saving(write.definition(name, params, returned, definitions, names), saved)
+        text = write.definition(name, params, returned, definitions, names)
+    if not _all_defined(text, scalars or {}):
+        returned_too = {*saved, *(set(versions) - set(recorded.versions))}
+        partly = dict.fromkeys(d.target for d in definitions if d.loops and d.target in returned_too)
+        definitions = [*(_zeros(versions[n], names) for n in partly), *definitions]
+        text = write.definition(name, params, returned, definitions, names)
+    return Saving(text, saved)
+
+
+def _all_defined(text: str, scalars: Mapping[str, int]) -> bool:
+    """Whether a def defines all of its results; loops may define a triangle, which is all that they read."""
+    f = front(Source(text))
+    values = tuple((n, scalars[n]) for n in f.keyed if n in scalars)
+    try:
+        build(f, Variant(values))
+    except SemanticError as e:
+        if e.code != "TC0228":
+            raise
+        return False
+    return True
+
+
+def _zeros(v: Version, names: Names) -> Definition:
+    local = names.local()
+    pure = tuple(IterVar(local(f"i{k}"), r, "pure") for k, r in enumerate(v.box))
+    return Definition(v.name, tuple(Variable(x.name) for x in pure), None, imm(0, v.dtype), Domain(pure))
 
 
 def _read_first(text: str, saved: Sequence[str]) -> list[str]:

@@ -52,6 +52,22 @@ def guarded(double(N,D) x, double(D) a) -> (o) {
 """
 
 
+CHOLESKY = """
+def chol(double(N,N) B) -> (L) {
+  A(i,j) +=! B(i,k) * B(j,k)
+  A(i,j) += (i == j ? 4.0 : 0.0) where i in 0:N, j in 0:N
+  L(i,j) = 0.0 where i in 0:N, j in 0:N
+  for j in 0:N {
+    s +=! L(j,k) * L(j,k) where k in 0:j
+    L(j,j) = sqrt(A(j,j) - s)
+    r(i) +=! L(i,k) * L(j,k) where i in j+1:N, k in 0:j
+    L(i,j) = (A(i,j) - r(i)) / L(j,j) where i in j+1:N
+  }
+}
+"""
+TRIANGLE = "def f(double(N,M) A) -> (y) {{ y(i) = 0.0 where i in 0:N for j in 0:{} {{ {} }} }}"
+
+
 def tensors(*shapes: tuple[int, ...]) -> list[Any]:
     g = torch.Generator().manual_seed(0)
     return [torch.randn(s, generator=g, dtype=torch.float64, requires_grad=True) for s in shapes]
@@ -79,6 +95,27 @@ CASES = {
     "cell": (CELL, ((3, 2, 4), (5, 4), (5, 5), (2, 5))),
     "scores": (SCORES, ((4, 3), (6, 3), (6, 2))),
     "guarded": (GUARDED, ((3, 5), (5,))),  # `y` is read before it is defined, which no result may be
+    # What follows keeps triangles.
+    "cholesky": (CHOLESKY, ((4, 4),)),
+    "below": (
+        TRIANGLE.format("M", "r(i) = A(i,j) * A(i,j) where i in j+1:N y(i) += r(i) * r(i) where i in j+1:N"),
+        ((5, 4),),
+    ),
+    "above": (
+        TRIANGLE.format("N", "r(i) = A(i,0) * A(i,1) where i in 0:j y(i) += r(i) * r(i) where i in 0:j"),
+        ((5, 4),),
+    ),
+    "extremes below": (
+        TRIANGLE.format(
+            "M-1",
+            "r(i) max=! A(i,k) * A(i,j) where i in j:N, k in 0:M y(i) += r(i) * r(i) where i in j:N",
+        ),
+        ((5, 4),),
+    ),
+    "loops": (
+        TRIANGLE.format("N", "for q in j+1:N { r +=! A(q,k) * A(j,k) y(j) += r * r }"),
+        ((5, 4),),
+    ),
 }
 
 

@@ -39,6 +39,7 @@ from hypothesis import HealthCheck, Phase, given, seed, settings
 import tc
 from fuzz import complex_gradients
 from fuzz.differential import INDEX_LIMIT, sizes_of
+from fuzz.saved_gradients import difference
 from fuzz.strategies import Program, programs
 from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.dtypes import DType
@@ -239,6 +240,10 @@ def _check(
             return f"refused {e.code}", None
         raise WrongGradient(f"{p.source}\nat {dict(p.sizes)}\n{g.source}\n{e}") from e
     adjoints = found if isinstance(found, tuple) else (found,)
+    if not before and (
+        text := difference(p.source, kernel, g, scalars, values, weights, adjoints, backend, ties)
+    ):
+        raise WrongGradient(f"{p.source}\nat {dict(p.sizes)}, seed {p.seed}, with what is kept\n{text}")
     moving = {n: values[n] if n in values else before[n] for n in g.wrt}
     along = {n: floats(rng, v.shape, v.dtype) for n, v in moving.items()}
     told = sum(inner(np.asarray(a), along[n]) for n, a in zip(g.wrt, adjoints, strict=True))

@@ -6,11 +6,12 @@ stands in a tensor of the shape of the target, and an instance looks it up where
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from tc.autodiff.arithmetic import number
+from tc.autodiff.arithmetic import literal, number
 from tc.autodiff.cut_ranges import Reduced
 from tc.autodiff.index_conditions import conjunction, reduced
 from tc.autodiff.loops import Loop, boxed, counters, facts, ranges
@@ -29,8 +30,10 @@ from tc.ir.expr import (
     Expr,
     IfThenElse,
     Max,
+    Mul,
     Or,
     Select,
+    Sub,
     Variable,
     imm,
     rebuild,
@@ -179,9 +182,16 @@ def shared(d: Definition, own: Expr, count: str, to: _Elements) -> Made:
 
 
 def product(d: Definition, own: Expr, fresh: Callable[[str], str], to: _Elements) -> Made:
-    """The product of all other elements: the whole product over the element, but for zeros.  One zero alone
-    gets the product of the others, and more than one leave nothing."""
-    zeros, rest = fresh(f"{d.target}_zeros"), fresh(f"{d.target}_rest")
+    """The product of all other elements, with its derivatives.
+
+    It is the product r of those that are not 0 (over the element, if that is one of them) times the product
+    of those that are.  The latter is 1, or 0, but its derivatives are not: with the sum s of the zeros, which
+    is 0 and has the derivative 1 by each of them, it is s for one zero, and s less the element for one beside
+    the element.  More than that have no second derivatives.
+    """
+    if _is_never_zero(d.value):  # r, in a second derivative
+        return Made((), (), Div(own, d.value))
+    zeros, rest, total = (fresh(f"{d.target}_{n}") for n in ("zeros", "rest", "of_zeros"))
     none, one = number(0, own), number(1, own)
     counts = FLOAT32 if own.dtype.is_complex else own.dtype
     nought, single = imm(0, counts), imm(1, counts)
@@ -189,16 +199,34 @@ def product(d: Definition, own: Expr, fresh: Callable[[str], str], to: _Elements
     definitions = (
         Definition(zeros, to.at, None, nought, to.domain, True, span=d.span),
         Definition(zeros, to.written, "+", Select(is_zero, single, nought), d.domain, span=d.span),
+        Definition(total, to.at, None, none, to.domain, True, span=d.span),
+        Definition(total, to.written, "+", Select(is_zero, d.value, none), d.domain, span=d.span),
         Definition(rest, to.at, None, one, to.domain, True, span=d.span),
         Definition(rest, to.written, "*", Select(is_zero, one, d.value), d.domain, span=d.span),
     )
-    types = {zeros: counts, rest: own.dtype}
+    types = {zeros: counts, total: own.dtype, rest: own.dtype}
     versions = tuple(Version(n, n, t, to.box, "temporary") for n, t in types.items())
-    count, others = (Call(n, to.written, t, "func") for n, t in types.items())
-    alone = Select(is_zero, others, none)
+    count, zero, others = (Call(n, to.written, t, "func") for n, t in types.items())
     divided = Div(others, d.value)
-    factor = IfThenElse(EQ(count, nought), divided, IfThenElse(EQ(count, single), alone, none))
+    of_one = IfThenElse(is_zero, others, _times_zero(divided, zero))
+    of_two = IfThenElse(is_zero, _times_zero(others, Sub(zero, d.value)), none)
+    more = IfThenElse(EQ(count, imm(2, counts)), of_two, none)
+    factor = IfThenElse(EQ(count, nought), divided, IfThenElse(EQ(count, single), of_one, more))
     return Made(versions, definitions, factor)
+
+
+def _is_never_zero(e: Expr) -> bool:
+    """Whether an element is one of r: itself, or 1 in place of 0."""
+    if not isinstance(e, Select) or literal(e.true_value) != 1:
+        return False
+    return e.condition == EQ(e.false_value, number(0, e.false_value))
+
+
+def _times_zero(a: Expr, zero: Expr) -> Expr:
+    """A product with what is 0 and has derivatives: 0, too, where `a` is too large for its type."""
+    part = a.dtype.part
+    size = Call("abs", (a,), part, "intrinsic")
+    return IfThenElse(LT(size, imm(math.inf, part)), Mul(a, zero), zero)
 
 
 def in_iterations(made: Made, loops: Sequence[Loop]) -> Made:

@@ -123,8 +123,9 @@ class StatementResolver:
             return r.Index(name, e.span)
         if name in scope.scalars:
             return scope.scalars[name]
-        tensor = scope.tensors.get(name)
-        if tensor is not None or name in scope.later:
+        tensor = scope.tensors.get(name) or (self.owner if name == self.target_name else None)
+        size = name in scope.sizes and (tensor is None or tensor.rank > 0)  # which has the name of a tensor
+        if (name in scope.tensors or name in scope.later) and not size:
             tensor = self._tensor(name, e.span)
             if tensor.rank:
                 raise SemanticError(

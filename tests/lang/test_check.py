@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+import tc
 from tc.errors import DTypeError, Error, SemanticError
 from tc.lang import resolved as r
 from tc.lang.check import check
@@ -252,3 +254,23 @@ def test_a_loop_of_a_called_def_may_have_the_name_of_a_scalar() -> None:
     source = """def step(double(N) x, double a) -> (y) { y(i) = x(i) for t in 0:3 { y(i) = y(i) * a } }
     def f(double(N) x, double t) -> (z) { w = step(x, t) z(i) = w(i) + t }"""
     assert [st.loops[0].name for st in checked(source).statements if st.loops] == ["t_2"]
+
+
+@pytest.mark.parametrize(
+    ("source", "want"),
+    [
+        ("def f(float(N) N) -> (y) { y(i) = N(i) * N where i in 0:N }", [0, 3, 6]),
+        ("def f(float(N) x) -> (N) { N(i) = x(i) * N }", [0, 3, 6]),
+        ("def f(float(N) x) -> (y) { N(i) = x(i) * x(i) y(i) = N(i) * N }", [0, 3, 12]),
+        ("def f(float(N) x) -> (y) { y(i) = x(i) * N N(i) = x(i) y(i) = y(i) + N(i) }", [0, 4, 8]),
+        # Without dimensions a tensor hides the size, once it is defined.
+        ("def f(float(N) x) -> (y) { y(i) = x(i) * N N +=! x(i) y(i) = y(i) - N }", [-3, 0, 3]),
+    ],
+)
+def test_a_bare_name_of_a_tensor_with_dimensions_is_the_size(source: str, want: list[int]) -> None:
+    x = np.arange(3, dtype="f4")
+    np.testing.assert_array_equal(tc.interpret(source, x), want)
+    np.testing.assert_array_equal(tc.compile(source, "reference")(x), want)
+    if "+=!" not in source:
+        for derived in (tc.grad(source), tc.jvp(source)):
+            tc.compile(derived, "reference")

@@ -154,6 +154,26 @@ def test_one_compile_serves_all_batches():
     assert len(graphs) == at_first
 
 
+@pytest.mark.parametrize("mode", ["reflect", "replicate", "circular"])
+def test_indices_of_sizes_that_no_tensor_has_stay_with_pytorch(mode):
+    """Formulas of indices alone, as in the pass backward of a border; nobody is warned of that."""
+
+    def f(x):
+        return torch.nn.functional.pad(x, (1, 2), mode=mode) * 2.0
+
+    made = compiled(f, dynamic=True)
+    for shape in ((2, 3, 6), (2, 3, 9)):
+        x = torch.randn(shape, requires_grad=True)
+        y = x.detach().clone().requires_grad_()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", tc.PerformanceNotice)
+            found = made(y)
+            found.square().sum().backward()
+        close(found, f(x))
+        f(x).square().sum().backward()
+        close(y.grad, x.grad)
+
+
 def test_sizes_as_values_and_means_over_them():
     def f(x):
         y = x * x.shape[0] + torch.arange(x.shape[1])

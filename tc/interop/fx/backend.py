@@ -29,7 +29,7 @@ from tc.interop.fx.operators import is_constant, is_second
 from tc.interop.fx.pointwise import DTYPES
 from tc.interop.fx.report import Explanation, GraphReport, PieceReport, Recorder
 from tc.interop.fx.views import Node, aten, is_tensor, is_view, packet, value
-from tc.interop.fx.writer import Writer, Written
+from tc.interop.fx.writer import Unsuited, Writer, Written
 
 torch: Any = import_module("torch")
 _KERNELS: dict[tuple[str, tuple[str, ...]], Kernel] = {}
@@ -151,7 +151,7 @@ def rewritten(gm: Any, report: GraphReport) -> Any:
         if not bad:
             break
         chosen = [c for c, (_, _, said) in zip(chosen, made, strict=True) if said.problem is None]
-    for said in failed:
+    for said in (x for x in failed if not x.expected):
         warn(PerformanceNotice(f"{', '.join(said.nodes)}: left to PyTorch, {said.problem}"))
     report.pieces += [*(said for _, _, said in made), *failed]
     pieces = [(members, w, p) for members, (w, p, _) in zip(chosen, made, strict=True) if w and p]
@@ -229,9 +229,12 @@ def _made(members: list[Node], results: list[Node]) -> tuple[Written | None, Pie
         written = Writer(members, results).write()
         said.source, said.names = written.source, written.names
         if not written.tensors or not results:
-            raise ValueError("nothing goes in or comes out")
+            raise Unsuited("no tensor goes in or comes out")
         kernel = _kernel(written.source, written.dynamic)
         _check_types(kernel, written)
+    except Unsuited as e:
+        said.problem, said.expected = str(e), True
+        return None, None, said
     except Exception as e:
         said.problem = f"{type(e).__name__}: {e}"
         return None, None, said

@@ -9,12 +9,14 @@ from dataclasses import dataclass, field
 
 @dataclass
 class PieceReport:
-    """A piece: its nodes, as `name: operator`, its def, and how often and why it was left to PyTorch."""
+    """A piece: its nodes, as `name: operator`, its def, and how often and why it was left to PyTorch;
+    `expected`: that is no fault of the compiler."""
 
     nodes: tuple[str, ...]
     source: str
     names: dict[str, str]
     problem: str | None = None
+    expected: bool = False
 
 
 @dataclass

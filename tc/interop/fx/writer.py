@@ -56,6 +56,10 @@ class Written:
     names: dict[str, str]  # of parameters and tensors to those of nodes
 
 
+class Unsuited(Exception):
+    """What keeps a group of nodes, which are all supported, from being a def."""
+
+
 class Writer:
     def __init__(self, members: Sequence[Node], results: Sequence[Node]) -> None:
         self.members = list(members)
@@ -98,7 +102,11 @@ class Writer:
 
     def _size(self, s: Any) -> str:
         k = key(s)
-        return str(k) if isinstance(k, int) else self.sizes[k]
+        if isinstance(k, int):
+            return str(k)
+        if k not in self.sizes:
+            raise Unsuited(f"no tensor that goes in has the size {k}")
+        return self.sizes[k]
 
     def _declared_size(self, s: Any) -> str:
         k = key(s)

@@ -56,6 +56,7 @@ def grad(
     save: Collection[str] = (),
     scalars: Mapping[str, int] | None = None,
     types: Mapping[str, str] | None = None,
+    drop: bool = False,
 ) -> str:
     """The source of the gradient of a def: `entry`, by default the last one.
 
@@ -70,13 +71,14 @@ def grad(
 
     `ties` says what several equal elements get of the adjoint of a minimum or maximum over them: the whole to
     the `"first"`, or each the same part (`"split"`).  `scalars` has values of integer parameters on which
-    ranges depend, `types` the element types of type variables.
+    ranges depend, `types` the element types of type variables.  With `drop` it is the gradient of what
+    `tc.compile(…, checks="drop")` computes: what scatters leave out has a derivative of 0.
 
     Raises the errors of `tc.compile`; ArgumentError for a name in `wrt` that is no such tensor parameter,
     or on which no result depends; SemanticError, code TC0241, for an operator without derivative on the way.
     """
     src = src if types is None else monomorphic(Source(src), entry, types)
-    return gradient(src, wrt, entry, ties=ties, of=of, save=save, scalars=scalars).source
+    return gradient(src, wrt, entry, ties=ties, of=of, save=save, scalars=scalars, drop=drop).source
 
 
 def gradient(
@@ -89,13 +91,14 @@ def gradient(
     save: Collection[str] = (),
     scalars: Mapping[str, int] | None = None,
     tensors: bool = False,
+    drop: bool = False,
 ) -> Gradient:
     """`grad`, with what its parameters and results stand for.
 
     With `tensors` adjoints and saved values of rank 0 are passed as tensors of one element, not as numbers.
     """
     check_ties(ties)
-    f, recorded, names = recorded_tape(src, entry, scalars, "gradient")
+    f, recorded, names = recorded_tape(src, entry, scalars, "gradient", drop)
     results = results_of(f, recorded, of)
     chosen = wrt_of(f, recorded, wrt, results)
     _check_saved(f, recorded, save)
@@ -111,18 +114,18 @@ def check_ties(ties: str) -> None:
 
 
 def recorded_tape(
-    src: str, entry: str | None, scalars: Mapping[str, int] | None, what: str
+    src: str, entry: str | None, scalars: Mapping[str, int] | None, what: str, drop: bool = False
 ) -> tuple[Front, Tape, Names]:
     """The tape of a def, and what gives names beside those that it has."""
     f = front(Source(src), entry)
-    program = _program(f, scalars or {}, what)
+    program = _program(f, scalars or {}, what, drop)
     recorded = tape(program)
     taken = {*program.sizes, *program.params, *recorded.versions, *BUILTINS}
     taken |= {loop.name for d in recorded.definitions for loop in d.loops}
     return f, recorded, Names(taken | {s.name for s in program.scalars})
 
 
-def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient") -> Program:
+def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient", drop: bool = False) -> Program:
     """The program that is differentiated, with values of the integer parameters on which ranges depend."""
     missing = [] if f.ranges.complete else [n for n in f.specialized if n not in scalars]
     if missing:
@@ -131,7 +134,7 @@ def _program(f: Front, scalars: Mapping[str, int], what: str = "gradient") -> Pr
             code="TC0513",
             help=f'pass scalars={{"{missing[0]}": …}}',
         )
-    return build(f, Variant(scalars=tuple(scalars.items()), checks=False)).program
+    return build(f, Variant(scalars=tuple(scalars.items()), checks=False, drop=drop)).program
 
 
 def differentiable(

@@ -23,6 +23,7 @@ def jvp(
     of: Sequence[str] | str | None = None,
     scalars: Mapping[str, int] | None = None,
     types: Mapping[str, str] | None = None,
+    drop: bool = False,
 ) -> str:
     """The source of the directional derivative of a def: `entry`, by default the last one.
 
@@ -35,7 +36,7 @@ def jvp(
     """
     check_ties(ties)
     src = src if types is None else monomorphic(Source(src), entry, types)
-    f, recorded, names = recorded_tape(src, entry, scalars, "jvp")
+    f, recorded, names = recorded_tape(src, entry, scalars, "jvp", drop)
     results = results_of(f, recorded, of)
     chosen = wrt_of(f, recorded, wrt, results)
     initial = [n for n, v in recorded.versions.items() if v.role == "input"]

@@ -53,10 +53,11 @@ def saving(
     *,
     ties: str = "first",
     scalars: Mapping[str, int] | None = None,
+    drop: bool = False,
 ) -> Saving | None:
     """Such a def for the gradient of all results of `entry` with respect to `wrt`; None if there is nothing
     to return.  Arguments and errors are those of `tc.grad`."""
-    f, recorded, names = recorded_tape(src, entry, scalars, "gradient")
+    f, recorded, names = recorded_tape(src, entry, scalars, "gradient", drop)
     results = results_of(f, recorded, None)
     chosen = wrt_of(f, recorded, wrt, results)
     found = adjoints(recorded, chosen, results, names, ties)

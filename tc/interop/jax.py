@@ -25,11 +25,12 @@ from tc.dtypes import BY_NAME
 from tc.errors import ArgumentError, DTypeError, PerformanceNotice, warn
 from tc.interop import xla
 from tc.interop.generic import GenericOp
-from tc.interop.of_def import OfDef, several
+from tc.interop.of_def import OfDef, check_adjoints, known, several, with_types
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.lang import resolved as r
 from tc.open_kernels.generic_kernel import GenericKernel
 from tc.runtime.arrays import numpy_dtype
+from tc.runtime.scalars import convert
 
 jax: Any = import_module("jax")
 _FUNCTIONS: dict[tuple[Any, ...], Op] = {}
@@ -37,9 +38,12 @@ _LOCK = threading.RLock()
 _EXACT = Arithmetic(min, max)
 
 
+Backward = str | Callable[..., Any] | None
+
+
 def op(
-    src: str | Kernel,
-    backward: str | None = "auto",
+    src: str | Kernel | GenericKernel,
+    backward: Backward = "auto",
     *,
     entry: str | None = None,
     backend: str | None = None,
@@ -49,8 +53,9 @@ def op(
     """A function on arrays from a def: `entry` of `src`, by default the last one.
 
     It can be used under `jit`, `grad`, `vmap` and `scan`.  Scalar parameters are numbers, not arrays that are
-    traced.  `backward` is `"auto"` (`tc.grad`) or None for a function without gradients.  `ties` as in
-    `tc.grad`; `backend` and options as in `tc.compile`.
+    traced.  `backward` is `"auto"` (`tc.grad`), the source of a def, a callable, or None for a function
+    without gradients.  A backward def or callable takes and returns what it does in `tc.torch.op`; a callable
+    gets adjoints as JAX defines them.  `ties` as in `tc.grad`; `backend` and options as in `tc.compile`.
 
     The same arguments give the same function.  Raises the errors of `tc.compile`, and ArgumentError for a def
     with in/out tensors, as arrays of JAX do not change.
@@ -58,10 +63,11 @@ def op(
     if isinstance(src, Kernel):
         kernel, source = src, src.tc_source("tc.jax.op").text
     else:
-        made: Any = compile(src, backend=backend, entry=entry, **options)
+        source, entry, options = with_types(src, entry, options)
+        made: Any = compile(source, backend=backend, entry=entry, **options)
         if isinstance(made, GenericKernel):
             return cast("Op", GenericOp(made, _again, (backward, entry, backend, ties, options)))
-        kernel, source = made, src
+        kernel = known(made, "tc.jax.op")
     key = (source, kernel.name, backward, backend, ties, repr(sorted(options.items())))
     with _LOCK:
         found = _FUNCTIONS.get(key)
@@ -72,7 +78,7 @@ def op(
 
 def _again(
     source: str,
-    backward: str | None,
+    backward: Backward,
     entry: str | None,
     backend: str | None,
     ties: str,
@@ -100,7 +106,7 @@ class Op(OfDef["Op"]):
         self,
         source: str,
         kernel: Kernel,
-        backward: str | None,
+        backward: Backward,
         backend: str | None,
         ties: str,
         options: Mapping[str, Any],
@@ -115,7 +121,12 @@ class Op(OfDef["Op"]):
                 code="TC0525",
                 help="take the values before as a parameter of another name",
             )
-        self._traced: dict[tuple[Any, ...], Callable[..., Any]] = {}
+        self._traced: dict[tuple[str, ...], Callable[..., Any]] = {}
+        self._backward: Callable[..., Any] | None = None  # that was given
+        if isinstance(backward, str) and backward != "auto":
+            self._backward = self.another(backward)
+        elif callable(backward):
+            self._backward = backward
 
     def another(self, source: str, **more: Any) -> Op:
         return op(source, backend=self._backend, **more)
@@ -135,9 +146,10 @@ class Op(OfDef["Op"]):
             if not isinstance(p, r.Tensor)
         )
         arrays = [v for p, v in zip(self._params, given, strict=True) if isinstance(p, r.Tensor)]
-        found = self._traced.get(scalars)
+        key = tuple(repr(v) for _, v in scalars)  # 0.0 and -0.0 are equal, and NaN is not
+        found = self._traced.get(key)
         if found is None:
-            found = self._traced.setdefault(scalars, jax.jit(self._function(dict(scalars))))
+            found = self._traced.setdefault(key, jax.jit(self._function(dict(scalars))))
         return found(*arrays)
 
     def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
@@ -167,6 +179,10 @@ class Op(OfDef["Op"]):
         def _(size: int, batched: Sequence[bool], *arrays: Any) -> Any:
             return self._batch(scalars, tuple(batched), arrays)
 
+        def forward_of_given(*arrays: Any) -> Any:
+            found = function(*arrays)
+            return found, (arrays, several(found))
+
         def forward(*arrays: Any) -> Any:
             saving, saved = self.saving(scalars), self._saved(scalars)
             if saving is None:  # not `call`, which has no derivative: this may be differentiated, too
@@ -181,12 +197,13 @@ class Op(OfDef["Op"]):
 
         def backward(kept: Any, adjoints: Any) -> tuple[Any, ...]:
             given, results = kept
-            return self._adjoints(scalars, given, results, several(adjoints))
+            made = self._adjoints if self._backward is None else self._given_adjoints
+            return made(scalars, given, results, several(adjoints))
 
         if self.backward is None:
             return call
         function: Any = jax.custom_vjp(call)
-        function.defvjp(forward, backward)
+        function.defvjp(forward if self._backward is None else forward_of_given, backward)
         return function
 
     def _call(self, scalars: Mapping[str, Any], arrays: Sequence[Any]) -> Any:
@@ -309,6 +326,39 @@ class Op(OfDef["Op"]):
             rest = [jax.numpy.atleast_1d(x) for x in (*kept, *(_conjugate(seeds[n]) for n in g.seeds))]
             found = several(function(*self._given(scalars, arrays), *rest))
             of = dict(zip(g.wrt, map(_conjugate, found), strict=True))
+        return self._of_all(of, arrays)
+
+    def _given_adjoints(
+        self,
+        scalars: Mapping[str, Any],
+        arrays: Sequence[Any],
+        results: Sequence[Any],
+        adjoints: Sequence[Any],
+    ) -> tuple[Any, ...]:
+        """What the backward that was given returns, by parameters."""
+        run: Any = self._backward
+        inexact = [n for n, t in self._results.items() if t.is_inexact]
+        seeds = {n: x for n, x in zip(self._results, adjoints, strict=True) if n in inexact}
+        values = dict(zip(self.names, self._given(scalars, arrays), strict=True))
+        if isinstance(run, Op):
+            seeds = {n: _conjugate(x) for n, x in seeds.items()}
+            named = {**values, **dict(zip(self._results, results, strict=True))}
+            named |= {f"d_{n}": x for n, x in seeds.items()}
+            by_names = {*run.names} <= {*named}
+            found = several(
+                run(*(named[n] for n in run.names)) if by_names else run(*values.values(), *seeds.values())
+            )
+            found = tuple(map(_conjugate, found))
+        else:
+            found = several(run(*values.values(), *seeds.values()))
+        floating = [(p.name, a.shape) for (p, t), a in zip(self.tensors, arrays, strict=True) if t.is_inexact]
+        check_adjoints(self.kernel.name, found, floating)
+        return self._of_all(
+            {n: x for (n, _), x in zip(floating, found, strict=True) if x is not None}, arrays
+        )
+
+    def _of_all(self, of: Mapping[str, Any], arrays: Sequence[Any]) -> tuple[Any, ...]:
+        """The adjoints of all tensors, of which some are 0 or of no use."""
         out: list[Any] = []
         for (p, t), a in zip(self.tensors, arrays, strict=True):
             none = np.zeros(a.shape, jax.dtypes.float0) if not t.is_inexact else jax.numpy.zeros_like(a)
@@ -328,6 +378,4 @@ def _number(p: r.ScalarParam, value: Any) -> Any:
             code="TC0526",
             help="mark it as static (jax.jit(…, static_argnums=…)), or make it a tensor of one element",
         )
-    if p.dtype.is_complex:
-        return complex(value)
-    return bool(value) if p.dtype.is_bool else int(value) if p.dtype.is_int else float(value)
+    return convert(np.asarray(value)[()] if isinstance(value, jax.Array) else value, p.dtype, p.name, p.span)

@@ -12,8 +12,11 @@ from tc.autodiff.gradient import Gradient, differentiable, gradient
 from tc.autodiff.jvp import jvp
 from tc.autodiff.saving import Saving, saving
 from tc.dtypes import DType
+from tc.errors import ArgumentError, Source
 from tc.interop.quiet import quiet
 from tc.lang import resolved as r
+from tc.lang.generic import monomorphic
+from tc.open_kernels.generic_kernel import GenericKernel
 
 O = TypeVar("O", bound="OfDef[Any]")  # noqa: E741
 
@@ -29,6 +32,7 @@ class OfDef(Generic[O]):
         self.ties = ties
         self._backend = backend
         self._options = options
+        self._drop = options.get("checks") == "drop"
         self._params = kernel.front.checked.params
         self.names = [p.name for p in self._params]
         self.specialized = kernel.front.specialized  # integers that derivatives depend on
@@ -40,6 +44,12 @@ class OfDef(Generic[O]):
     def another(self, source: str, **more: Any) -> O:
         """The operator of a source that was made from this one's."""
         raise NotImplementedError
+
+    def _tc_source(self, what: str) -> str:
+        """The source, for derivatives and batches; ArgumentError, code TC0528, for SaC."""
+        if self.kernel.front.lang != "tc":
+            return self.kernel.tc_source(what).text  # which raises
+        return self.source
 
     @property
     def parameters(self) -> dict[str, DType | None]:
@@ -64,13 +74,14 @@ class OfDef(Generic[O]):
         key = (None if wrt is None else tuple(wrt), keyed, tuple(saved))
         found = self._gradients.get(key)
         if found is None:
-            reached = differentiable(self.source, self.kernel.name, dict(keyed))
+            source = self._tc_source("a gradient")
+            reached = differentiable(source, self.kernel.name, dict(keyed))
             reached = [n for n in reached if wrt is None or n in wrt]
             if not reached:
                 return None
             front = self.kernel.front
             made = gradient(
-                self.source,
+                source,
                 reached,
                 self.kernel.name,
                 ties=self.ties,
@@ -80,6 +91,7 @@ class OfDef(Generic[O]):
                 ],
                 scalars=dict(keyed),
                 tensors=True,
+                drop=self._drop,
             )
             with quiet():
                 found = self._gradients.setdefault(key, (made, self.another(made.source)))
@@ -90,12 +102,13 @@ class OfDef(Generic[O]):
         gradient."""
         keyed = self._keyed(scalars)
         if keyed not in self._savings:
-            reached = differentiable(self.source, self.kernel.name, dict(keyed))
-            name = self.kernel.name
-            found = (
-                saving(self.source, reached, name, ties=self.ties, scalars=dict(keyed)) if reached else None
+            source, name, drop = self._tc_source("a gradient"), self.kernel.name, self._drop
+            reached = differentiable(source, name, dict(keyed))
+            self._savings[keyed] = (
+                saving(source, reached, name, ties=self.ties, scalars=dict(keyed), drop=drop)
+                if reached
+                else None
             )
-            self._savings[keyed] = found
         return self._savings[keyed]
 
     def _keyed(self, scalars: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
@@ -109,11 +122,11 @@ class OfDef(Generic[O]):
         key = (tuple(wrt), keyed)
         found = self._tangents.get(key)
         if found is None:
-            name = self.kernel.name
-            reached = tuple(n for n in differentiable(self.source, name, dict(keyed)) if n in wrt)
+            source, name = self._tc_source("a derivative"), self.kernel.name
+            reached = tuple(n for n in differentiable(source, name, dict(keyed)) if n in wrt)
             if not reached:
                 return None
-            made = jvp(self.source, reached, name, ties=self.ties, scalars=dict(keyed))
+            made = jvp(source, reached, name, ties=self.ties, scalars=dict(keyed), drop=self._drop)
             with quiet():
                 found = self._tangents.setdefault(key, (reached, self.another(made)))
         return found
@@ -123,11 +136,56 @@ class OfDef(Generic[O]):
         key = tuple(names)
         found = self._batches.get(key)
         if found is None:
-            made = vmap(self.source, dict.fromkeys(names, 0), self.kernel.name)
+            made = vmap(self._tc_source("a batch"), dict.fromkeys(names, 0), self.kernel.name)
             with quiet():
-                found = self._batches.setdefault(key, self.another(made, **more))
+                checks = {"checks": self._options["checks"]} if "checks" in self._options else {}
+                found = self._batches.setdefault(key, self.another(made, **checks, **more))
         pairs = zip(found.kernel.front.checked.returns, self.kernel.front.checked.returns, strict=True)
         return found, [b.tensor.rank > a.tensor.rank for b, a in pairs]
+
+
+def with_types(
+    src: Any, entry: str | None, options: Mapping[str, Any]
+) -> tuple[str, str | None, dict[str, Any]]:
+    """The source, the entry and the options of an operator, with the types of type variables in the source,
+    as derivatives are made of it."""
+    if isinstance(src, GenericKernel):
+        return src.source, entry or src.name, dict(options)
+    rest = {n: v for n, v in options.items() if n != "types"}
+    if options.get("types") is None or options.get("lang", "tc") != "tc" or not isinstance(src, str):
+        return src, entry, dict(options)
+    return monomorphic(Source(src), entry, options["types"]), entry, rest
+
+
+def known(made: Any, what: str) -> Kernel:
+    """A kernel, or ArgumentError, code TC0511, for a function whose calls decide on ranks and types."""
+    if isinstance(made, Kernel):
+        return made
+    raise ArgumentError(
+        f"{what} takes a program whose parameters have ranks and types, and those of '{made.name}' are open",
+        code="TC0511",
+        help="write them, as in float[.,.] A",
+    )
+
+
+def check_adjoints(name: str, found: Sequence[Any], floating: Sequence[tuple[str, Any]]) -> None:
+    """ArgumentError, code TC0524, if what a backward returns is not an adjoint for each floating or complex
+    tensor, which come with their shapes."""
+    if len(found) != len(floating):
+        count = "1 tensor" if len(found) == 1 else f"{len(found)} tensors"
+        raise ArgumentError(
+            f"the backward of '{name}' returns {count} where there should be {len(floating)}",
+            code="TC0524",
+            help=f"return the adjoints of {', '.join(n for n, _ in floating)}, in this order",
+        )
+    for (n, shape), g in zip(floating, found, strict=True):
+        if g is not None and tuple(g.shape) != tuple(shape):
+            raise ArgumentError(
+                f"the backward of '{name}' returns {tuple(g.shape)} for {n}, which has the shape "
+                f"{tuple(shape)}",
+                code="TC0524",
+                help="an adjoint has the shape of its tensor",
+            )
 
 
 def several(found: Any) -> tuple[Any, ...]:

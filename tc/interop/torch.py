@@ -25,7 +25,7 @@ from tc.api import Kernel, compile
 from tc.dtypes import DType
 from tc.errors import ArgumentError, SemanticError
 from tc.interop.generic import GenericOp
-from tc.interop.of_def import OfDef, several
+from tc.interop.of_def import OfDef, known, several, with_types
 from tc.interop.quiet import quiet
 from tc.interop.symbolic import Arithmetic, shapes_of, sizes_of
 from tc.interop.torch_backward import PassBackward, Results
@@ -43,7 +43,7 @@ _SYMBOLIC = Arithmetic(torch.sym_min, torch.sym_max)
 
 
 def op(
-    src: str | Kernel,
+    src: str | Kernel | GenericKernel,
     name: str | None = None,
     backward: Backward = "auto",
     *,
@@ -68,10 +68,11 @@ def op(
         kernel, source = src, src.tc_source("tc.torch.op").text
         entry = entry or src.name
     else:
-        made: Any = compile(src, backend=None, entry=entry)
+        source, entry, options = with_types(src, entry, options)
+        made: Any = compile(source, backend=None, entry=entry, lang=options.get("lang", "tc"))
         if isinstance(made, GenericKernel):
             return cast("Op", GenericOp(made, _again, (name, backward, entry, backend, ties, options)))
-        kernel, source = made, src
+        kernel = known(made, "tc.torch.op")
     key = (source, kernel.name, name, backward, backend, ties, repr(sorted(options.items())))
     with _LOCK:
         found = _OPERATORS.get(key)

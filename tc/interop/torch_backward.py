@@ -8,8 +8,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tc.autodiff.gradient import Gradient
-from tc.errors import ArgumentError, SemanticError
-from tc.interop.of_def import several
+from tc.errors import SemanticError
+from tc.interop.of_def import check_adjoints, several
 from tc.interop.torch_tensors import at_least_1d, is_inexact
 from tc.lang import resolved as r
 
@@ -166,20 +166,6 @@ class PassBackward:
         else:
             run: Callable[..., Any] = op.backward if callable(op.backward) else op.another(str(op.backward))
             found = several(run(*given, *seeds.values()))
-        floating = [p for p, t in op.tensors if t.is_inexact]
-        if len(found) != len(floating):
-            count = "1 tensor" if len(found) == 1 else f"{len(found)} tensors"
-            raise ArgumentError(
-                f"the backward of '{op.kernel.name}' returns {count} where there should be {len(floating)}",
-                code="TC0524",
-                help=f"return the adjoints of {', '.join(p.name for p in floating)}, in this order",
-            )
-        for p, g in zip(floating, found, strict=True):
-            if g is not None and tuple(g.shape) != tuple(values[p.name].shape):
-                raise ArgumentError(
-                    f"the backward of '{op.kernel.name}' returns {tuple(g.shape)} for {p.name}, which has "
-                    f"the shape {tuple(values[p.name].shape)}",
-                    code="TC0524",
-                    help="an adjoint has the shape of its tensor",
-                )
-        return {p.name: g for p, g in zip(floating, found, strict=True)}
+        floating = [(p.name, values[p.name].shape) for p, t in op.tensors if t.is_inexact]
+        check_adjoints(op.kernel.name, found, floating)
+        return {n: g for (n, _), g in zip(floating, found, strict=True)}

@@ -139,7 +139,7 @@ class Op(OfDef["Op"]):
         return f"<tc function {self.kernel.name} of JAX>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        given = self._bound(args, kwargs)
+        given = self.bound(args, kwargs)
         scalars = tuple(
             (p.name, _number(p, v))
             for p, v in zip(self._params, given, strict=True)
@@ -151,21 +151,6 @@ class Op(OfDef["Op"]):
         if found is None:
             found = self._traced.setdefault(key, jax.jit(self._function(dict(scalars))))
         return found(*arrays)
-
-    def _bound(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> list[Any]:
-        if len(args) > len(self.names):
-            raise TypeError(
-                f"{self.kernel.name}() takes {len(self.names)} arguments but {len(args)} were given"
-            )
-        by_name = dict(zip(self.names, args, strict=False))
-        for n, v in kwargs.items():
-            if n not in self.names or n in by_name:
-                raise TypeError(f"{self.kernel.name}() got an unexpected or repeated argument '{n}'")
-            by_name[n] = v
-        missing = [n for n in self.names if n not in by_name]
-        if missing:
-            raise TypeError(f"{self.kernel.name}() misses {', '.join(missing)}")
-        return [by_name[n] for n in self.names]
 
     def _function(self, scalars: Mapping[str, Any]) -> Callable[..., Any]:
         """The function of the tensors alone, with its derivative."""

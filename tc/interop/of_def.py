@@ -45,6 +45,27 @@ class OfDef(Generic[O]):
         """The operator of a source that was made from this one's."""
         raise NotImplementedError
 
+    def bound(self, args: Sequence[Any], kwargs: Mapping[str, Any], more: Sequence[str] = ()) -> list[Any]:
+        """The arguments in order, those of the parameters and of `more`; ArgumentError, code TC0501 for
+        another number of them, TC0502 for another name."""
+        names, own = [*self.names, *more], self.kernel.name
+        by_name = dict(zip(names, args, strict=False))
+        for n, v in kwargs.items():
+            if n not in names or n in by_name:
+                what = f"{n} is given by position and by name" if n in by_name else f"unknown argument '{n}'"
+                told = f"the inputs are {', '.join(names)}"
+                raise ArgumentError(f"{own}: {what}", code="TC0502", help=told)
+            by_name[n] = v
+        if len(args) > len(names) or len(by_name) < len(names):
+            count = max(len(args), len(by_name))
+            missing = [n for n in names if n not in by_name]
+            raise ArgumentError(
+                f"{own}: expected {len(names)} inputs ({', '.join(names)}), got {count}",
+                code="TC0501",
+                help=f"{', '.join(missing)} is missing" if missing else "leave out the last",
+            )
+        return [by_name[n] for n in names]
+
     def _tc_source(self, what: str) -> str:
         """The source, for derivatives and batches; ArgumentError, code TC0528, for SaC."""
         if self.kernel.front.lang != "tc":

@@ -33,6 +33,7 @@ from tc.interop.torch_direct import function, tracked, unwatched
 from tc.interop.torch_tensors import differentiates, dtype_of, is_inexact, is_transformed
 from tc.lang import resolved as r
 from tc.open_kernels.generic_kernel import GenericKernel
+from tc.runtime.arrays import article
 
 torch: Any = import_module("torch")  # whose own annotations leave much unsaid
 Backward = str | Callable[..., Any] | None
@@ -153,8 +154,8 @@ class Op(OfDef["Op"]):
         return f"<tc operator {self.name}>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if kwargs:
-            args = self._ordered(args, kwargs)
+        if kwargs or len(args) != len(self._takes) + len(self._inout):
+            args = tuple(self.bound(args, kwargs, self._inout))
         if is_transformed():
             return self._transformed(*args)
         device = None if self._inout else unwatched(args, self._takes)
@@ -169,6 +170,8 @@ class Op(OfDef["Op"]):
     def _recorded(self, device: str | None, args: Sequence[Any]) -> Any:
         """A call that autograd may record, through the dispatcher where no device is told."""
         if device is None:
+            if not torch.compiler.is_compiling():
+                self._check_kinds(args)
             return self.default(*args)
         made = self._functions.get(device)
         if made is None:
@@ -181,8 +184,6 @@ class Op(OfDef["Op"]):
         such pass, or nothing to keep.  torch.compile decides itself what it keeps."""
         if self.backward != "auto" or self._inout or torch.compiler.is_compiling() or not tracked(args):
             return None
-        if len(args) != len(self.names):
-            return None  # which the operator says
         scalars = {n: a for n, a in zip(self.names, args, strict=True) if not isinstance(a, torch.Tensor)}
         if not all(isinstance(scalars[n], int) for n in self.specialized):
             return None
@@ -199,13 +200,18 @@ class Op(OfDef["Op"]):
                 )
         return found
 
-    def _ordered(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
-        names = [*self.names, *self._inout]
-        rest = names[len(args) :]
-        for n in kwargs:
-            if n not in rest:
-                raise TypeError(f"{self.kernel.name}() got an unexpected or repeated argument '{n}'")
-        return (*args, *(kwargs[n] for n in rest if n in kwargs))
+    def _check_kinds(self, args: Sequence[Any]) -> None:
+        """ArgumentError, code TC0505, for what is no dense tensor where there should be one."""
+        for p, a in zip(self._params, args, strict=False):
+            if not isinstance(p, r.Tensor):
+                continue
+            if not isinstance(a, torch.Tensor):
+                what, help = f"not a tensor but {article(type(a).__name__)}", f"torch.as_tensor({p.name})"
+            elif a.layout is not torch.strided:
+                what, help = f"a tensor of the layout {a.layout}", f"{p.name}.to_dense()"
+            else:
+                continue
+            raise ArgumentError(f"{p.name} is {what}", p.span, code="TC0505", help=help)
 
     # ---- registration
 

@@ -299,14 +299,14 @@ def _protocols(value: object, name: str, span: Span | None) -> HostArray:
             array = np.asarray(memoryview(cast("Any", value)))
     except TypeError:
         raise ArgumentError(
-            f"{name} is not an array but {_article(kind.__name__)}",
+            f"{name} is not an array but {article(kind.__name__)}",
             span,
             code="TC0505",
             help=f"np.asarray({name}) makes an array of numbers in lists, tuples and array-likes",
         ) from None
     except ValueError as e:
         raise ArgumentError(
-            f"{name} ({_article(kind.__name__)}) cannot be read as an array: {e}",
+            f"{name} ({article(kind.__name__)}) cannot be read as an array: {e}",
             span,
             code="TC0505",
             help=f"pass np.asarray({name})",
@@ -344,14 +344,14 @@ def asked(value: object, name: str, span: Span | None, protocol: str = "DLPack")
         if isinstance(e, Error):
             raise
         raise ArgumentError(
-            f"{name} ({_article(type(value).__name__)}) cannot be read through {protocol}: {e}",
+            f"{name} ({article(type(value).__name__)}) cannot be read through {protocol}: {e}",
             span,
             code="TC0505",
             help=f"pass np.asarray({name})",
         ) from None
 
 
-def _article(noun: str) -> str:
+def article(noun: str) -> str:
     return f"{'an' if noun[:1].lower() in 'aeiou' else 'a'} {noun}"
 
 

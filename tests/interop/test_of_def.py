@@ -132,3 +132,45 @@ def test_scalars_of_jax_are_those_of_a_kernel() -> None:
     for _ in range(3):
         op(x, 1, True, float("nan"))
     assert len(op._traced) == 6
+
+
+DENSE = "def dense(float(B,I) x, float(O,I) w, float s) -> (y) { y(n,o) +=! x(n,i) * w(o,i) * s }"
+
+
+@both
+@pytest.mark.parametrize(
+    ("args", "named", "code", "message"),
+    [
+        ((0, 0), {}, "TC0501", r"dense: expected 3 inputs \(x, w, s\), got 2"),
+        ((0, 0, 1.0, 2), {}, "TC0501", r"got 4"),
+        ((0, 0, 1.0), {"q": 1}, "TC0502", "unknown argument 'q'"),
+        ((0, 0), {"w": 0, "s": 1.0}, "TC0502", "w is given by position and by name"),
+        ((0,), {"s": 1.0}, "TC0501", "got 2"),
+    ],
+)
+def test_arguments_that_do_not_fit(
+    args: tuple[Any, ...], named: dict[str, Any], code: str, message: str, framework: str
+) -> None:
+    """A 0 stands for a matrix."""
+    matrix = np.ones((2, 4), np.float32)
+    matrix = torch.from_numpy(matrix) if framework == "torch" else jax.numpy.asarray(matrix)
+    op = make(framework, DENSE)
+    with pytest.raises(tc.ArgumentError, match=message) as caught:
+        op(*(matrix if a == 0 else a for a in args), **{n: matrix if a == 0 else a for n, a in named.items()})
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        ([[1.0, 2.0]], "x is not a tensor but a list"),
+        (np.ones((2, 4), np.float32), "x is not a tensor but a ndarray"),
+        (torch.ones(2, 4).to_sparse(), "x is a tensor of the layout torch.sparse_coo"),
+    ],
+    ids=["list", "array", "sparse"],
+)
+def test_what_is_no_dense_tensor(other: Any, message: str) -> None:
+    w = torch.ones(3, 4, requires_grad=True)
+    with pytest.raises(tc.ArgumentError, match=message) as caught:
+        tc.torch.op(DENSE)(other, w, 1.0)
+    assert caught.value.code == "TC0505"

@@ -18,9 +18,11 @@ from tc.autodiff.complex_rules import CONVERSION, LINEAR, Linear, Rule
 from tc.errors import SemanticError, Span
 from tc.ir.expr import (
     EQ,
+    GE,
     GT,
     LT,
     Add,
+    And,
     Call,
     Cast,
     Div,
@@ -101,6 +103,8 @@ class _Walk:
         match e:
             case Call() if e.kind != "intrinsic":
                 return e.dtype.is_inexact and self.active(e)
+            case Call(name="pow") if constant(e.args[1]) == 0:
+                return False
             case Call():
                 return e.name not in STEPS and any(map(self.matters, e.args))
             case Cast():
@@ -239,14 +243,31 @@ def _power(args: tuple[Expr, ...], y: Expr, k: int, g: Expr) -> Expr:
             return g
         if n == 0.5:
             return Div(times(g, number(0.5, a)), y)
-        lower = number(n - 1, a) if n is not None else Sub(b, number(1, b))
-        return times(g, Mul(b, intrinsic("pow", a, lower)))
+        if n is not None:
+            return times(g, Mul(b, intrinsic("pow", a, number(n - 1, a))))
+        # A power of 0 is 1 for all bases, also for 0, of which there is no power below 0.
+        slope = Mul(b, intrinsic("pow", a, Sub(b, number(1, b))))
+        return Select(EQ(b, number(0, b)), number(0, g), times(g, slope))
     # 0 to any power above 0 stays 0, whatever the power.
-    return times(g, Select(GT(a, number(0, a)), Mul(y, intrinsic("log", a)), number(0, a)))
+    stays = And(EQ(a, number(0, a)), GE(b, number(0, b)))
+    return Select(stays, number(0, g), times(g, Mul(y, intrinsic("log", a))))
 
 
 def _hypot(args: tuple[Expr, ...], y: Expr, k: int, g: Expr) -> Expr:
-    return times(g, Select(GT(y, number(0, y)), Div(args[k], y), number(0, y)))
+    return times(g, Select(EQ(y, number(0, y)), number(0, y), Div(args[k], y)))
+
+
+def _angle(args: tuple[Expr, ...], y: Expr, k: int, g: Expr) -> Expr:
+    square = Add(_square(args[0]), _square(args[1]))
+    slope = Select(EQ(square, number(0, square)), number(0, square), Div(args[1 - k], square))
+    return times(g if k == 0 else minus(g), slope)
+
+
+def _copysign(args: tuple[Expr, ...], y: Expr, k: int, g: Expr) -> Expr:
+    if k:
+        return number(0, g)
+    sign = Select(EQ(y, args[0]), number(1, y), number(-1, y))
+    return times(g, Select(EQ(y, number(0, y)), number(0, y), sign))
 
 
 def _reciprocal_norm(args: tuple[Expr, ...], y: Expr, k: int, g: Expr) -> Expr:
@@ -306,9 +327,7 @@ DERIVATIVES: Mapping[str, Rule] = {
     "fabs": lambda args, y, k, g: _signed(args[0], g),
     "abs": lambda args, y, k, g: _signed(args[0], g),
     "pow": _power,
-    "atan2": lambda args, y, k, g: times(
-        g if k == 0 else minus(g), Div(args[1 - k], Add(_square(args[0]), _square(args[1])))
-    ),
+    "atan2": _angle,
     "hypot": _hypot,
     "norm3d": _hypot,
     "norm4d": _hypot,
@@ -320,9 +339,7 @@ DERIVATIVES: Mapping[str, Rule] = {
     "fma": lambda args, y, k, g: g if k == 2 else times(g, args[1 - k]),
     "fmod": lambda args, y, k, g: g if k == 0 else times(minus(g), intrinsic("trunc", Div(args[0], args[1]))),
     "remainder": lambda args, y, k, g: g if k == 0 else Div(times(g, Sub(y, args[0])), args[1]),
-    "copysign": lambda args, y, k, g: (
-        times(g, Select(EQ(y, args[0]), number(1, y), number(-1, y))) if k == 0 else number(0, g)
-    ),
+    "copysign": _copysign,
     "j0": _unary(lambda x, y, n: minus(intrinsic("j1", x))),
     "j1": _unary(lambda x, y, n: Select(EQ(x, n(0)), n(0.5), Sub(intrinsic("j0", x), Div(y, x)))),
     "y0": _unary(lambda x, y, n: minus(intrinsic("y1", x))),

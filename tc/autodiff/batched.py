@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tc.errors import ArgumentError, Source, did_you_mean
+from tc.dtypes import INT32
+from tc.errors import ArgumentError, Source, Span, did_you_mean
 from tc.lang import syntax as s
 from tc.lang.builtins import BUILTINS
+from tc.lang.check import check
 from tc.lang.format import format_program
 from tc.lang.parse import parse
 from tc.lang.type_variables import entry_of
@@ -33,10 +35,11 @@ def vmap(src: str, in_axes: InAxes = 0, entry: str | None = None, *, size: str =
     program = parse(Source(src))
     top = entry_of(program, entry)
     batched = _parameters(top, in_axes)
+    check(program, entry)
     names = {n for d in program.defs for n in _names(d)} | set(BUILTINS)
     extent, index = _fresh(size, names), _fresh("b", names)
-    made = _Batch(program, extent, index)
-    last = made.of(top, batched, _fresh(f"{top.name}_vmap", names))
+    made = _Batch(program, extent, index, names | {extent, index})
+    last = made.of(top, batched, made.fresh(f"{top.name}_vmap"))
     return format_program(replace(program, defs=(*made.defs.values(), last)))
 
 
@@ -99,118 +102,275 @@ def _parameters(d: s.Def, in_axes: InAxes) -> frozenset[str]:
     return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Inside:
+    """What is batched in a def: tensors and scalars.  `ranks`: those of all of its tensors and scalars.
+    `bound`: names that a statement gives to indices and lets."""
+
+    batched: frozenset[str]
+    ranks: Mapping[str, int]
+    bound: frozenset[str] = frozenset()
+
+    def of(self, st: s.Assign) -> _Inside:
+        named = (c.name for c in st.clauses if isinstance(c, (s.RangeClause, s.LetClause)))
+        return replace(self, bound=frozenset(named))
+
+    def value(self, name: str) -> bool:
+        """Whether a bare name is a value that is batched."""
+        return name in self.batched and self.ranks.get(name) == 0 and name not in self.bound
+
+    def depends(self, e: s.Exp) -> bool:
+        """Whether an expression has another value for each element of the batch."""
+        if isinstance(e, s.Name):
+            return self.value(e.id)
+        read = isinstance(e, s.Call) and e.name in self.batched
+        return read or any(map(self.depends, s.parts(e)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Called:
+    """A call of a def.  `passed`: the parameters of it that are batched, `forced`: its results that are, as
+    they are named in it, since the caller has them so."""
+
+    callee: s.Def
+    args: tuple[s.Exp, ...]
+    targets: tuple[str, ...]
+    passed: frozenset[str]
+    forced: frozenset[str]
+
+
 @dataclass
 class _Batch:
     program: s.Program
     extent: str
     index: str
+    names: set[str]
 
     def __post_init__(self) -> None:
         self.by_name = {d.name: d for d in self.program.defs}
         self.defs: dict[str, s.Def] = {}
-        self.made: dict[tuple[str, frozenset[str]], tuple[str, frozenset[str]]] = {}
+        self.made: dict[tuple[str, frozenset[str], frozenset[str]], str] = {}
+        self.ranks = {d.name: {p.name: len(p.type.dims) for p in d.params} for d in self.program.defs}
+        for d in self.program.defs:
+            self._rank(d)
 
-    def of(self, d: s.Def, params: frozenset[str], name: str) -> s.Def:
-        """A def with these parameters batched."""
-        batched = self._closure(d, params)
+    def fresh(self, name: str) -> str:
+        found = _fresh(name, self.names)
+        self.names.add(found)
+        return found
+
+    def of(self, d: s.Def, params: frozenset[str], name: str, forced: frozenset[str] = frozenset()) -> s.Def:
+        """A def with these parameters and results batched.  It takes the extent of the batch as a number if
+        no parameter has it."""
+        scope = _Inside(self._closure(d, params | forced), self.ranks[d.name])
+        made = tuple(replace(p, type=self._type(p.type)) if p.name in scope.batched else p for p in d.params)
+        if not params:
+            made = (*made, s.Param(s.Type(INT32, (), d.span), self.extent, d.span))
         return replace(
             d,
             name=name,
-            params=tuple(replace(p, type=self._type(p.type)) if p.name in batched else p for p in d.params),
-            returns=tuple(
-                replace(x, type=self._type(x.type))
-                if x.type is not None and x.has_dims and x.name in batched
-                else x
-                for x in d.returns
-            ),
-            body=tuple(self._stmt(st, batched) for st in d.body),
+            params=made,
+            returns=tuple(self._return(x, bool(params)) if x.name in scope.batched else x for x in d.returns),
+            body=tuple(self._body(d.body, scope)),
         )
 
     def _type(self, t: s.Type) -> s.Type:
         return replace(t, dims=(s.DimDecl(self.extent, t.span), *t.dims))
 
+    def _return(self, x: s.Return, has_extent: bool) -> s.Return:
+        if x.type is None or not x.has_dims:
+            return x
+        if has_extent:
+            return replace(x, type=self._type(x.type))
+        return replace(x, type=replace(x.type, dims=()), has_dims=False)
+
+    # ---- what is batched
+
+    def _rank(self, d: s.Def) -> dict[str, int]:
+        """The ranks of the tensors of a def, as far as statements have given them."""
+        ranks = self.ranks[d.name]
+        if all(x.name in ranks for x in d.returns):
+            return ranks
+        for st in s.assignments(d.body):
+            called = self._call(st, ranks)
+            if called is not None:
+                callee, _, targets = called
+                inner = self._rank(callee)
+                for t, x in zip(targets, callee.returns, strict=False):
+                    ranks.setdefault(t, inner[x.name])
+            elif isinstance(st, s.Assign) and _is_concat(st):
+                first = st.value.args[0] if isinstance(st.value, s.Call) and st.value.args else None
+                ranks.setdefault(st.lhs.name, ranks.get(first.id, 1) if isinstance(first, s.Name) else 1)
+            elif isinstance(st, s.Assign):
+                ranks.setdefault(st.lhs.name, len(st.lhs.subscripts or ()))
+        return ranks
+
+    def _call(
+        self, st: s.Assign | s.TupleCall, ranks: Mapping[str, int]
+    ) -> tuple[s.Def, tuple[s.Exp, ...], tuple[str, ...]] | None:
+        """The def that a statement calls, with what arguments and for which results."""
+        if isinstance(st, s.TupleCall):
+            return self.by_name[st.callee], st.args, tuple(t.name for t in st.targets)
+        value = st.value
+        if st.lhs.subscripts is not None or not isinstance(value, s.Call):
+            return None
+        if value.name in ranks or value.name not in self.by_name:
+            return None
+        return self.by_name[value.name], value.args, (st.lhs.name,)
+
     def _closure(self, d: s.Def, params: frozenset[str]) -> frozenset[str]:
         """The tensors of a def that depend on batched parameters."""
-        found = set(params)
-        changed = True
-        while changed:
-            before = len(found)
-            for st in s.assignments(d.body):
-                found |= self._defined(st, found)
-            changed = len(found) > before
-        return frozenset(found)
+        scope = _Inside(params, self.ranks[d.name])
+        while True:
+            found = scope.batched.union(*(self._defined(st, scope) for st in s.assignments(d.body)))
+            if found == scope.batched:
+                return found
+            scope = replace(scope, batched=found)
 
-    def _defined(self, st: s.Assign | s.TupleCall, batched: Collection[str]) -> set[str]:
+    def _defined(self, st: s.Assign | s.TupleCall, scope: _Inside) -> set[str]:
         """Which tensors a statement makes batched."""
-        if isinstance(st, s.TupleCall):
-            return self._results(st.callee, st.args, [t.name for t in st.targets], batched)
-        if isinstance(st.value, s.Call) and st.value.name in self.by_name:
-            return self._results(st.value.name, st.value.args, [st.lhs.name], batched)
-        read = set(_names((st.value, st.clauses, st.lhs.subscripts or ())))
-        return {st.lhs.name} if read & set(batched) or st.lhs.name in batched else set()
+        called = self._called(st, scope)
+        if called is not None:
+            inside = self._closure(called.callee, called.passed | called.forced)
+            pairs = zip(called.targets, called.callee.returns, strict=True)
+            return {t for t, x in pairs if x.name in inside}
+        assert isinstance(st, s.Assign)
+        if _is_concat(st):
+            args = st.value.args if isinstance(st.value, s.Call) else ()
+            read = any(isinstance(a, s.Name) and a.id in scope.batched for a in args)
+        else:
+            inner = scope.of(st)
+            read = any(map(inner.depends, _expressions(st)))
+        return {st.lhs.name} if read else set()
 
-    def _results(
-        self, callee: str, args: Sequence[s.Exp], targets: Sequence[str], batched: Collection[str]
-    ) -> set[str]:
-        d = self.by_name.get(callee)
-        if d is None:
-            return set()
-        inside = self._closure(d, self._passed(d, args, batched))
-        return {t for t, x in zip(targets, d.returns, strict=False) if x.name in inside}
+    def _called(self, st: s.Assign | s.TupleCall, scope: _Inside) -> _Called | None:
+        call = self._call(st, scope.ranks)
+        if call is None:
+            return None
+        callee, args, targets = call
 
-    def _passed(self, d: s.Def, args: Sequence[s.Exp], batched: Collection[str]) -> frozenset[str]:
-        pairs = zip(d.params, args, strict=False)
-        return frozenset(p.name for p, a in pairs if set(_names(a)) & set(batched))
+        def passed(p: s.Param, a: s.Exp) -> bool:
+            if p.type.dims:
+                return isinstance(a, s.Name) and a.id in scope.batched
+            return scope.depends(a)
 
-    def _callee(self, name: str, args: Sequence[s.Exp], batched: Collection[str]) -> str:
-        """The batched form of a def that is called, which is made if there is none yet."""
-        d = self.by_name.get(name)
-        if d is None:
-            return name
-        passed = self._passed(d, args, batched)
-        key = (name, passed)
-        if key not in self.made:
-            made = name if not passed else _fresh(f"{name}_vmap", {*self.by_name, *self.defs})
-            self.made[key] = (made, passed)
-            self.defs[made] = d
-            self.defs[made] = self.of(d, passed, made)
-        return self.made[key][0]
+        return _Called(
+            callee,
+            args,
+            targets,
+            frozenset(p.name for p, a in zip(callee.params, args, strict=True) if passed(p, a)),
+            frozenset(x.name for t, x in zip(targets, callee.returns, strict=True) if t in scope.batched),
+        )
 
     # ---- statements
 
-    def _stmt(self, st: s.Stmt, batched: frozenset[str]) -> s.Stmt:
-        match st:
-            case s.For():
-                return replace(st, body=tuple(self._stmt(x, batched) for x in st.body))
-            case s.TupleCall():
-                return replace(st, callee=self._callee(st.callee, st.args, batched))
-            case s.Assign():
-                return self._assign(st, batched)
+    def _body(self, body: Sequence[s.Stmt], scope: _Inside) -> Iterator[s.Stmt]:
+        for st in body:
+            if isinstance(st, s.For):
+                first, last = self._exp(st.first, scope), self._exp(st.last, scope)
+                yield replace(st, first=first, last=last, body=tuple(self._body(st.body, scope)))
+                continue
+            called = self._called(st, scope)
+            if called is not None:
+                yield from self._called_statement(st, called, scope)
+            elif isinstance(st, s.Assign) and _is_concat(st):
+                yield from self._concat(st, scope)
+            elif isinstance(st, s.Assign):
+                yield self._assign(st, scope)
 
-    def _assign(self, st: s.Assign, batched: frozenset[str]) -> s.Assign:
-        value = st.value
-        if isinstance(value, s.Call) and (value.name in self.by_name or value.name == "concat"):
-            return replace(st, value=replace(value, name=self._callee(value.name, value.args, batched)))
-        made = s.rebuild_assign(st, lambda e: self._exp(e, batched))
-        if st.lhs.name not in batched:
+    def _called_statement(
+        self, st: s.Assign | s.TupleCall, called: _Called, scope: _Inside
+    ) -> Iterator[s.Stmt]:
+        """A call of the batched form of a def, after what its batched scalar arguments are."""
+        if not called.passed and not called.forced:
+            self._keep(called.callee)
+            yield self._with_call(st, called.callee.name, [self._exp(a, scope) for a in called.args])
+            return
+        args: list[s.Exp] = []
+        for p, a in zip(called.callee.params, called.args, strict=True):
+            if p.type.dims:
+                args.append(a)
+            elif p.name in called.passed:
+                value = self._exp(a, scope)
+                value = value if p.type.variable else s.Cast(p.type.dtype, value, a.span)
+                name = self.fresh(f"{p.name}_each")
+                yield self._each(name, (), value, a.span)
+                args.append(s.Name(name, a.span))
+            else:
+                args.append(self._exp(a, scope))
+        if not called.passed:
+            args.append(s.Name(self.extent, st.span))
+        yield self._with_call(st, self._callee(called), args)
+
+    def _with_call(self, st: s.Assign | s.TupleCall, name: str, args: Sequence[s.Exp]) -> s.Stmt:
+        if isinstance(st, s.TupleCall):
+            return replace(st, callee=name, args=tuple(args))
+        assert isinstance(st.value, s.Call)
+        return replace(st, value=replace(st.value, name=name, args=tuple(args)))
+
+    def _callee(self, called: _Called) -> str:
+        """The batched form of a def that is called, which is made if there is none yet."""
+        d = called.callee
+        key = (d.name, called.passed, called.forced)
+        if key not in self.made:
+            self.made[key] = name = self.fresh(f"{d.name}_vmap")
+            self.defs[name] = d
+            self.defs[name] = self.of(d, called.passed, name, called.forced)
+        return self.made[key]
+
+    def _keep(self, d: s.Def) -> None:
+        """Keep a def as it is, with those that it calls."""
+        self.defs[d.name] = d
+        for st in s.assignments(d.body):
+            call = self._call(st, self.ranks[d.name])
+            if call is not None:
+                self._keep(call[0])
+
+    def _concat(self, st: s.Assign, scope: _Inside) -> Iterator[s.Stmt]:
+        """Tensors joined, those that are not batched after each has been repeated for the batch."""
+        assert isinstance(st.value, s.Call)
+        args: list[s.Exp] = []
+        for a in st.value.args:
+            if st.lhs.name not in scope.batched or not isinstance(a, s.Name) or a.id in scope.batched:
+                args.append(a)
+                continue
+            name = self.fresh(f"{a.id}_each")
+            indices = tuple(
+                s.Name(_fresh(f"i{d}", self.names), a.span) for d in range(scope.ranks.get(a.id, 1))
+            )
+            yield self._each(name, indices, s.Call(a.id, indices, a.span, a.span), a.span)
+            args.append(s.Name(name, a.span))
+        yield replace(st, value=replace(st.value, args=tuple(args)))
+
+    def _each(self, name: str, indices: tuple[s.Exp, ...], value: s.Exp, span: Span) -> s.Assign:
+        """A temporary with a value for each element of the batch."""
+        lhs = s.Lhs(name, (s.Name(self.index, span), *indices), span, span)
+        return s.Assign(lhs, "=", value, (self._range(span),), span)
+
+    def _range(self, span: Span) -> s.RangeClause:
+        return s.RangeClause(self.index, s.IntLit(0, span), s.Name(self.extent, span), span, span)
+
+    def _assign(self, st: s.Assign, scope: _Inside) -> s.Assign:
+        inner = scope.of(st)
+        made = s.rebuild_assign(st, lambda e: self._exp(e, inner))
+        if st.lhs.name not in scope.batched:
             return made
         b = s.Name(self.index, st.span)
-        zero, end = s.IntLit(0, st.span), s.Name(self.extent, st.span)
         return replace(
             made,
             lhs=replace(made.lhs, subscripts=(b, *(made.lhs.subscripts or ()))),
-            clauses=(s.RangeClause(self.index, zero, end, st.span, st.span), *made.clauses),
+            clauses=(self._range(st.span), *made.clauses),
         )
 
-    def _exp(self, e: s.Exp, batched: frozenset[str]) -> s.Exp:
+    def _exp(self, e: s.Exp, scope: _Inside) -> s.Exp:
         match e:
-            case s.Name() if e.id in batched:
+            case s.Name() if scope.value(e.id):
                 return s.Call(e.id, (s.Name(self.index, e.span),), e.span, e.span)
-            case s.Dim() if e.tensor in batched:
+            case s.Dim() if e.tensor in scope.batched:
                 return replace(e, axis=e.axis + 1)
             case _:
-                made = s.rebuild(e, lambda x: self._exp(x, batched))
-                if not isinstance(made, s.Call) or made.name not in batched:
+                made = s.rebuild(e, lambda x: self._exp(x, scope))
+                if not isinstance(made, s.Call) or made.name not in scope.batched:
                     return made
                 modes = made.modes * len(made.args) if len(made.modes) == 1 else made.modes
                 return replace(
@@ -218,3 +378,19 @@ class _Batch:
                     args=(s.Name(self.index, made.span), *made.args),
                     modes=(s.Mode("none", None, made.span), *modes) if modes else (),
                 )
+
+
+def _is_concat(st: s.Assign) -> bool:
+    called = isinstance(st.value, s.Call) and st.lhs.subscripts is None
+    return called and isinstance(st.value, s.Call) and st.value.name == "concat"
+
+
+def _expressions(st: s.Assign) -> Iterator[s.Exp]:
+    """What a statement reads."""
+    yield st.value
+    yield from st.lhs.subscripts or ()
+    for c in st.clauses:
+        if isinstance(c, s.RangeClause):
+            yield from (c.lo, c.hi)
+        else:
+            yield c.value

@@ -178,6 +178,8 @@ class _Changes:
             case Select():
                 self._stays(e.condition)
                 return _alike(self._of(e.true_value), self._of(e.false_value))
+            case IfThenElse(condition=EQ(a=Call() as a, b=b)) if self._infinite(a, b, e):
+                return self._of(e.else_value)
             case IfThenElse():
                 self._stays(e.condition)
                 return _alike(self._of(e.then_value), self._of(e.else_value))
@@ -186,6 +188,14 @@ class _Changes:
                 return _NONE
             case _:
                 return self._none_of(e)
+
+    def _infinite(self, a: Call, b: Expr, e: IfThenElse) -> bool:
+        """Whether a choice is for where the element itself is infinite, so that nothing changes when a number
+        is added to it: then that the choice is a constant there says nothing."""
+        if a.name != self.name or self._of(b) is not _Literal.INFINITE or constant(e.then_value) is None:
+            return False
+        change, own = self._of(e.else_value), self._of(a)
+        return isinstance(change, _Change) and isinstance(own, _Change) and change.at in ((), own.at)
 
     def _read(self, e: Call) -> _Any:
         for a in e.args:

@@ -6,7 +6,8 @@ step.
 
 The argument of `exp(T(...) - M(...))` qualifies if `M` was last written by `M(...) max= T(...)`, if `T` is
 not written in between, and if the maximum has compared each pair of elements that the difference is computed
-from.  Both may have the same expression of several elements, such as `T(...) * c`, in place of `T(...)`.
+from.  Both may have the same expression of several elements, such as `T(...) * c`, in place of `T(...)`.  In
+place of `M` there may be a tensor of `M(...) == -inf ? 0 : M(...)`.
 
 The difference of a number and one that is not smaller never rounds to a positive number; NaN gives NaN, and
 infinities give NaN or minus infinity.  If a product and the difference are one operation, the product may be
@@ -15,11 +16,25 @@ too large by its rounding error, which changes nothing.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import math
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tc.ir.expr import Call, Cast, Expr, Load, Sub, Variable, children, rebuild
+from tc.ir.expr import (
+    EQ,
+    Call,
+    Cast,
+    Expr,
+    IfThenElse,
+    Load,
+    Select,
+    Sub,
+    Variable,
+    children,
+    constant,
+    rebuild,
+)
 from tc.poly.scop import Access, Scop, Statement
 from tc.poly.tiles.builder import loads
 
@@ -76,7 +91,17 @@ def read_of(e: Expr) -> Load | None:
 def _compared(scop: Scop, s: Statement, value: Expr, access: Callable[[Load], Access], most: Access) -> bool:
     """Whether an element is the maximum of a set of values that contains a value of `s`."""
     before = [x for x in scop.statements if x.index < s.index]
-    last = max((x for x in before if x.write.buffer == most.buffer), key=lambda x: x.index, default=None)
+    last = _last(before, most)
+    chosen = None if last is None else _finite(scop, last)
+    if last is not None and chosen is not None:
+        most = replace(
+            most,
+            buffer=chosen.buffer,
+            map=most.map.apply_range(last.write.map.reverse()).apply_range(chosen.map),
+        )
+        before = [x for x in before if x.index < last.index]
+        last = _last(before, most)
+        before = [x for x in scop.statements if x.index < s.index]
     if last is None or last.stage.op != "max" or last.residual or not last.write.must:
         return False
     body = scop.bodies[last.stage.name]
@@ -93,6 +118,32 @@ def _compared(scop: Scop, s: Statement, value: Expr, access: Callable[[Load], Ac
     if most.buffer in buffers or any(x.index >= last.index and x.write.buffer in buffers for x in before):
         return False
     return _together(*ours, most).is_subset(_together(*theirs, last.write))
+
+
+def _last(before: Iterable[Statement], read: Access) -> Statement | None:
+    """The statement that has last written the buffer of a read."""
+    return max((x for x in before if x.write.buffer == read.buffer), key=lambda x: x.index, default=None)
+
+
+def _finite(scop: Scop, s: Statement) -> Access | None:
+    """The read of M, if a statement is `M == -inf ? 0 : M`: nothing that M has been compared with is above
+    this either, and what is not minus infinity has the same difference."""
+    body = scop.bodies[s.stage.name]
+    if s.stage.op is not None or s.residual or not s.write.must or not s.write.map.is_injective():
+        return None
+    match body:
+        case IfThenElse(condition=EQ(a=Load() as x, b=b), then_value=zero, else_value=Load() as y):
+            pass
+        case Select(condition=EQ(a=Load() as x, b=b), true_value=zero, false_value=Load() as y):
+            pass
+        case _:
+            return None
+    if constant(b) != -math.inf or constant(zero) != 0:
+        return None
+    known = {id(e): a for e, a in zip(loads(body), s.reads, strict=False)}
+    compared, kept = known[id(x)], known[id(y)]
+    same = compared.buffer == kept.buffer and compared.map.is_equal(kept.map)
+    return compared if same and compared.must else None
 
 
 def _without_subscripts(e: Expr, s: Statement) -> Expr | None:

@@ -30,6 +30,10 @@ INDIFFERENT = {
         "t(n,d) = exp(x(n,d) - m(N-1-n)) s(n) +=! t(n,d) y(n,d) = t(N-1-n,d) / s(N-1-n)"
     ),
     "weights": "t(n,d) = exp(x(n,d) - m(n)) s(n) +=! t(n,d) o(n) +=! t(n,d) * x(n,d) y(n) = o(n) / s(n)",
+    "where it is infinite": (
+        "o(n) = m(n) == -inf ? 0 : m(n) t(n,d) = exp(x(n,d) - o(n)) s(n) +=! t(n,d)"
+        " s(n) = m(n) == -inf ? 1 : s(n) y(n,d) = t(n,d) / s(n)"
+    ),
     "where the maximum is": "t(n,d) = x(n,d) - m(n) k(n) argmax=! t(n,d) y(n) = x(n,k(n))",
     "compared with it": "y(n,d) = x(n,d) - m(n) > m(n) - m(n) + x(n,d) - m(n) ? 1.0 * x(n,d) : 2.0 * x(n,d)",
 }
@@ -41,6 +45,10 @@ NOT = {
     "the square of the sum": "s(n) +=! exp(x(n,d) - m(n)) y(n) = exp(x(n,0) - m(n)) / (s(n) * s(n))",
     "compared with a number": (
         "t(n,d) = exp(x(n,d) - m(n)) s(n) +=! t(n,d) y(n,d) = x(n,d) - m(n) > -0.2 ? t(n,d) / s(n) : x(n,d)"
+    ),
+    "where it is finite": "o(n) = m(n) < inf ? 0 : m(n) y(n,d) = exp(x(n,d) - o(n)) / exp(x(n,0) - m(n))",
+    "where another is infinite": (
+        "o(n) = m(n) == -inf ? 0 : m(N-1-n) y(n,d) = exp(x(n,d) - o(n)) / exp(x(n,0) - m(n))"
     ),
     "half of the logarithm": "s(n) +=! exp(x(n,d) - m(n)) y(n) = 0.5 * log(s(n)) + m(n)",
     "squares": "t(n,d) = (x(n,d) - m(n)) * (x(n,d) - m(n)) s(n) +=! t(n,d) y(n,d) = t(n,d) / s(n)",

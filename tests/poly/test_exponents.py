@@ -39,6 +39,14 @@ NEVER = {
     ),
 }
 NEVER |= {
+    "of a maximum that is 0 where all is masked": (
+        "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d)\n m(n) = M(n) == -inf ? 0 : M(n)\n"
+        " O(n,d) = exp(I(n,d) - m(n)) }"
+    ),
+    "of a maximum that becomes 0 there": (
+        "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d)\n M(n) = M(n) == -inf ? 0 : M(n)\n"
+        " O(n,d) = exp(I(n,d) - M(n)) }"
+    ),
     "of a product with a constant": (
         "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d) * 0.5\n O(n,d) = exp(I(n,d) * 0.5 - M(n)) }"
     ),
@@ -55,6 +63,18 @@ NEVER |= {
     ),
 }
 PERHAPS = {
+    "of a maximum that is 0 elsewhere": (
+        "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d)\n m(n) = M(n) == 1 ? 0 : M(n)\n"
+        " O(n,d) = exp(I(n,d) - m(n)) }"
+    ),
+    "of another number where all is masked": (
+        "def f(float(N,D) I, float(N) b) -> (O,M) { M(n) max=! I(n,d)\n m(n) = M(n) == -inf ? 0 : b(n)\n"
+        " O(n,d) = exp(I(n,d) - m(n)) }"
+    ),
+    "of another row that is 0 where all is masked": (
+        "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d)\n m(n) = M(N-1-n) == -inf ? 0 : M(n)\n"
+        " O(n,d) = exp(I(n,d) - m(n)) }"
+    ),
     "of a product with another constant": (
         "def f(float(N,D) I) -> (O,M) { M(n) max=! I(n,d) * 0.5\n O(n,d) = exp(I(n,d) * 0.25 - M(n)) }"
     ),

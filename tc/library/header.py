@@ -23,10 +23,29 @@ import math
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 _PARAMETER = re.compile(r"(\w+)(?: = (.+?))?(?: \((\w+(?:, \w+)+)\))?(?:: (.+))?")
 _KEYS = ("leading", "returns", "gradient", "matches")
+# The least values of whole numbers, by the names that they have in all files.
+LEAST: Mapping[str, int] = MappingProxyType(
+    {
+        "bins": 1,
+        "dilation": 1,
+        "factor": 1,
+        "groups": 1,
+        "kernel": 1,
+        "output": 1,
+        "output_padding": 0,
+        "padding": 0,
+        "radius": 0,
+        "segments": 0,
+        "size": 1,
+        "stride": 1,
+        "window": 0,
+    }
+)
 
 
 class Formula:

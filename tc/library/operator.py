@@ -7,6 +7,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from numbers import Integral
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from tc.errors import ArgumentError, Source
@@ -15,7 +16,7 @@ from tc.lang.format import type_name
 from tc.lang.generic import monomorphic
 from tc.lang.parse import parse
 from tc.lang.syntax import Param
-from tc.library.header import Argument, constants, read_header
+from tc.library.header import LEAST, Argument, constants, read_header
 from tc.runtime.call_spec import result_type
 from tc.support import locks
 
@@ -288,6 +289,9 @@ class Operator:
                 value = self._constants.get(a.name)
                 if value is None:
                     value = a.value({**self._sizes(arrays), **known})
+            least = LEAST.get(a.name)
+            if least is not None:
+                self._check_least(a.name, value, least)
             if len(a.parameters) == 1:
                 found[a.name] = known[a.name] = value
                 continue
@@ -305,6 +309,15 @@ class Operator:
             for n, v in zip(a.parameters, several, strict=True):
                 found[n] = known[n] = v
         return found
+
+    def _check_least(self, name: str, value: Any, least: int) -> None:
+        for v in cast("Sequence[Any]", value) if isinstance(value, (tuple, list)) else (value,):
+            if isinstance(v, Integral) and int(v) < least:
+                raise ArgumentError(
+                    f"{self.name}: {name} is {value}, and must be at least {least}",
+                    code="TC0534",
+                    help=f"it is {self._constants[name]} by default" if name in self._constants else None,
+                )
 
     def _sizes(self, arrays: Mapping[str, Any]) -> dict[str, Any]:
         return {

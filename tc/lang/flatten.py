@@ -378,11 +378,14 @@ class Flattener:
     def define(
         self, name: str, target: r.Tensor, statement: r.Statement, scope: Scope, known: bool, span: Span
     ) -> None:
+        starts = statement.op in ("+=", "*=", "min=", "max=") and not known  # from what the caller has
+        if starts:
+            scope.iterated.discard(name)
         if name in scope.iterated and scope.owner is not self.entry:
             pass  # as any tensor of an iteration: what it reads has been defined, or is an error (TC0228)
         elif name in scope.inout:
             self.modes.setdefault(target.storage, "inout")
-        elif not known and statement.op in ("+=", "*=", "min=", "max="):
+        elif starts:
             if target.role == "return" and scope.owner is self.entry:
                 self.modes.setdefault(target.storage, "accumulate")
             self.warnings.append(

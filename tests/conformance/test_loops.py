@@ -448,6 +448,9 @@ STARTED = {
     "for t in 0:T { h(t,b) = x(t,b) + (t >= 1 || b >= 1 ? h[zero](t-1,b) : 0) }": "fresh",
     "for t in 0:T { h(t,b) = x(t,b) + (t >= 1 ? h(t,b) : 0) }": "inout",
     "for t in 0:T { h(t,b) = x(t,b) + (t >= 1 ? h(t-1,b) : h(0,b)) }": "inout",
+    "for t in 0:T { h(t,b) += x(t,b) * (t >= 1 ? h(t-1,b) : 0) }": "inout",  # which it adds to
+    "for t in 0:T { h(s,b) += -h(s,t) * h(t,b) where s in 0:T, b in 0:T, s > t, b > t }": "inout",
+    "for t in 0:T { h(t,b) max=! (t >= 1 ? h(t-1,b) : 0) * x(t,k) where b in 0:B }": "fresh",
     "for t in 0:T-1 { h(t+1,b) = x(t,b) + (t >= 1 ? h(t,b) : 0) }": "fresh",
     "for t in 0:T { h(t,b) = x(t,b) + (t >= 2 ? h(t-1,b) : 0) where b < t }": "inout",  # a triangle
     "for s in 0:T { for t in 0:T { h(t,b) = x(t,b) + (t >= 1 ? h(t-1,b) : 0) } }": "fresh",
@@ -464,6 +467,26 @@ def test_whether_a_result_that_its_definition_reads_comes_from_the_caller(body: 
         warnings.simplefilter("ignore", tc.Warning)
         kernel = tc.compile(f"def f(float(T,B) x) -> (h) {{ {body} }}", "reference")
     assert [x.mode for x in kernel.front.checked.returns] == [STARTED[body]]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_a_factorisation_of_the_callers_buffer(backend: str) -> None:
+    """Every definition of `A` adds to what it was, so that it comes from the caller."""
+    source = """def lu(float(N) x) -> (float(N,N) A) {
+      for k in 0:N { A(i,j) += -A(i,k) * A(k,j) / A(k,k) where i in 0:N, j in 0:N, i > k, j > k }
+    }"""
+    a = regular(np.random.default_rng(7), 9)
+    want = np.array(a, "f8")
+    for k in range(9):
+        want[k + 1 :, k + 1 :] -= np.outer(want[k + 1 :, k], want[k, k + 1 :]) / want[k, k]
+    out, x = a.copy(), a[0]
+    if backend == "interpret":
+        out = np.asarray(tc.interpret(source, x, out=out))
+    else:
+        tc.compile(source, backend)(x, out=out)
+    np.testing.assert_allclose(out, want, rtol=1e-4, atol=1e-4)
+    with pytest.raises(tc.ArgumentError, match="read before it is defined"):
+        tc.compile(source, "reference")(x)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

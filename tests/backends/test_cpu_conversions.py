@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import tc
 from tests.backends.cpu_cases import Array, assembly_of, compiled, isas, results
 from tests.backends.hard_values import HARD, INTEGERS, agree
 
@@ -188,3 +189,25 @@ def test_sums_of_16_bit_types_are_kept_in_32(isa: str) -> None:
         compiled("def f(int8(N,M) A) -> (O) { O(i) +=! A(i,j) }", isa=isa)(np.ones((3, 300), np.int8))
     )
     assert (got == 300 - 256).all()
+
+
+@pytest.mark.share(105)
+@pytest.mark.parametrize("backend", ["interpret", "reference", "cpu", "halide", "opencl"])
+@pytest.mark.parametrize("target", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32"])
+@pytest.mark.parametrize("source", ["half", "float", "double"])
+def test_numbers_beside_the_ends_of_integers(source: str, target: str, backend: str) -> None:
+    """The last number that fits is itself, and the next one saturates."""
+    dtype = {"half": "f2", "float": "f4", "double": "f8"}[source]
+    ends = np.iinfo(target)
+    with np.errstate(over="ignore"):
+        near = np.array([ends.max, ends.min], "f8").astype(dtype)
+    steps = [np.nextafter(near, np.array(to, dtype)) for to in (0, np.inf, -np.inf)]
+    special = np.array([np.nan, np.inf, -np.inf, -0.9, 0.9, 1.5], dtype)
+    x = np.tile(np.concatenate([near, *steps, special]), 3)
+    want = [
+        0 if v != v else int(min(max(int(np.clip(np.trunc(v), -1e30, 1e30)), ends.min), ends.max))
+        for v in x.astype("f8")
+    ]
+    text = f"def f({source}(N) x) -> (y) {{ y(i) = {target}(x(i)) }}"
+    found = tc.interpret(text, x) if backend == "interpret" else tc.compile(text, backend)(x)
+    assert np.asarray(found).tolist() == want

@@ -437,3 +437,103 @@ def test_joined_tensors_of_sizes_that_vary():
         a, b = torch.randn(n, 4), torch.randn(n, 4)
         for found, wanted in zip(run(a, b), f(a, b), strict=True):
             close(found, wanted)
+
+
+class Skip(nn.Module):
+    """Convolutions whose results are joined, below what keeps the pass backward from a layout of its own."""
+
+    def __init__(self, between):
+        super().__init__()
+        self.between = between
+        self.a = nn.Conv2d(2, 4, 3, padding=1)
+        self.b = nn.Conv2d(4, 4, 3, padding=1)
+        self.c = nn.Conv2d(8, 3, 3, padding=1)
+
+    def forward(self, x):
+        a = self.a(x).relu()
+        return self.c(torch.cat([a, self.between(self.b(a).relu())], 1))
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        lambda x: torch.nn.functional.interpolate(x[:, :, ::2, ::2], scale_factor=2, mode="nearest"),
+        lambda x: x.flip(2),
+        lambda x: torch.roll(x, 1, 3),
+        lambda x: torch.nn.functional.pad(x, (1, 1, 0, 0), mode="reflect")[..., 1:-1],
+        lambda x: x.sort(3).values,
+    ],
+    ids=["nearest", "flip", "roll", "reflect", "sort"],
+)
+@pytest.mark.parametrize("products", ["measured", "tc", "pytorch"])
+def test_arguments_of_the_pass_backward_keep_their_places(between, products):
+    torch.manual_seed(0)
+    model = Skip(between)
+    x = torch.randn(2, 2, 8, 8)
+    model(x).square().sum().backward()
+    wanted = [p.grad.clone() for p in model.parameters()]
+    model.zero_grad()
+    torch._dynamo.reset()
+    torch.compile(model, backend="tc", options={"products": products})(x).square().sum().backward()
+    for p, w in zip(model.parameters(), wanted, strict=True):
+        close(p.grad, w, 1e-3)
+
+
+def test_gradients_of_layers_of_one_shape():
+    """Arguments in other places would fit."""
+    torch.manual_seed(0)
+    layers = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(5))
+
+    def f(x):
+        a, b, c, d, e = layers
+        return e(d(c(torch.cat([a(x)[:, :2], b(x)[:, 2:]], 1))))
+
+    x = torch.randn(4, 4, 3, 3)
+    f(x).square().sum().backward()
+    wanted = [p.grad.clone() for p in layers.parameters()]
+    layers.zero_grad()
+    torch._dynamo.reset()
+    torch.compile(f, backend="tc")(x).square().sum().backward()
+    for p, w in zip(layers.parameters(), wanted, strict=True):
+        close(p.grad, w, 1e-3)
+
+
+def test_bits_as_another_type():
+    cases = [
+        (lambda x: x.view(torch.int32).float().sum(), torch.ones(4)),
+        (
+            lambda x: (0x5F3759DF - (x.view(torch.int32) >> 1)).view(torch.float32) * 1.5 + x,
+            torch.tensor([1.0, 4.0]),
+        ),
+        (lambda x: (x.view(torch.int32) < 0).float() * 2, torch.tensor([1.0, -1.0, -0.0, float("nan")])),
+    ]
+    for f, x in cases:
+        torch._dynamo.reset()
+        close(torch.compile(f, backend="tc")(x), f(x))
+
+
+@pytest.mark.parametrize(("n", "correction"), [(2, 3), (1, 1), (1, 1.5), (4, 2), (3, 3)])
+def test_corrections_of_variances(n, correction):
+    x = torch.arange(3.0 * n).reshape(3, n) ** 2
+
+    def f(x):
+        return x.var(1, correction=correction) * 1, x.std(1, correction=correction) + 1
+
+    torch._dynamo.reset()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for a, w in zip(torch.compile(f, backend="tc")(x), f(x), strict=True):
+            torch.testing.assert_close(a, w, equal_nan=True)
+
+
+def test_sums_of_a_node_with_itself_take_no_time():
+    a, b = nn.Linear(4, 4), nn.Linear(4, 4)
+
+    def f(x):
+        y = a(x)
+        for _ in range(40):
+            y = y + y
+        return b(y)
+
+    with torch.no_grad():
+        close(torch.compile(f, backend="tc")(torch.ones(2, 4)), f(torch.ones(2, 4)))

@@ -348,9 +348,8 @@ class ValueEmitter(InstructionEmitter):
         def every(x: float) -> Value:
             return self.widen(self.floating(x, source), lanes)
 
-        top = (
-            target.max if source == FLOAT64 or target.bits < 24 else target.max + 1 - (1 << target.bits - 24)
-        )
+        digits = target.bits - target.is_signed  # of the largest integer; the largest float below has 24
+        top = target.max if source == FLOAT64 or digits < 24 else target.max + 1 - (1 << digits - 24)
         x = self.select(self.compare(("ord", "", ""), v, v), v, every(0.0))
         for bound, beyond in ((target.min, "olt"), (top, "ogt")):
             x = self.select(self.compare((beyond, "", ""), x, every(float(bound))), every(float(bound)), x)

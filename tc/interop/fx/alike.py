@@ -329,14 +329,19 @@ def _terms(root: Node) -> tuple[Terms, set[Node]]:
     stack: Terms = [(a, False) for a in reversed(root.args)]
     while stack:
         n, turned = stack.pop()
-        if len(n.users) == 1 and _is_sum(n):
+        if _is_read_once(n) and _is_sum(n):
             within.add(n)
             stack += [(a, turned) for a in reversed(n.args)]
-        elif len(n.users) == 1 and _is_transpose(n):
+        elif _is_read_once(n) and _is_transpose(n):
             stack.append((n.args[0], not turned))
         else:
             found.append((n, turned))
     return found, within
+
+
+def _is_read_once(n: Node) -> bool:
+    """Whether one node reads it, once: `y + y` reads `y` twice."""
+    return len(n.users) == 1 and sum(a is n for u in n.users for a in u.args) == 1
 
 
 def _is_sum(n: Node) -> bool:

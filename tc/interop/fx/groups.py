@@ -138,7 +138,8 @@ def groups_of(nodes: Iterable[Node]) -> Groups:
 
 
 def ordered(nodes: Iterable[Node], pieces: list[list[Node]], needs_of: Callable[[Node], Any]) -> list[Any]:
-    """Nodes and pieces (by number) in an order where each comes after what it needs."""
+    """Nodes and pieces (by number) in an order where each comes after what it needs; placeholders, which
+    callers pass by position, come first and as they are."""
     nodes = list(nodes)
     unit: dict[Node, Any] = {n: n for n in nodes}
     for k, p in enumerate(pieces):
@@ -148,7 +149,7 @@ def ordered(nodes: Iterable[Node], pieces: list[list[Node]], needs_of: Callable[
         after[unit[n]] |= {unit[m]: None for m in needs_of(n) if unit[m] != unit[n]}
     done: dict[Any, None] = {}
     open_: set[Any] = set()
-    for start in [unit[n] for n in nodes]:
+    for start in [unit[n] for n in sorted(nodes, key=lambda n: n.op != "placeholder")]:
         stack = [start]
         while stack:
             top = stack[-1]

@@ -83,6 +83,8 @@ def _step(node: Node) -> tuple[Node, Map] | None:
     op = packet(node)
     if op is getitem:
         return _part(node)
+    if node.target is aten.view.dtype:  # the same bits as another type
+        return None
     base = node.args[0]
     if not is_tensor(base) or not is_tensor(node):
         return None

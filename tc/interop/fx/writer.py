@@ -276,7 +276,9 @@ class Writer:
         mean = divided(self.values[node], count)
         here = mean.at(index)
         self._store(node, shape, dtype, "+=!", f"({text} - {here}) * ({text} - {here})", index, over, order)
-        less = count if correction == 0 else f"({count} - {literal(correction, dtype)})"
+        less = count
+        if correction != 0:
+            less = f"fmax({count} - {literal(correction, dtype)}, {literal(0, dtype)})"
         variance = divided(self.values[node], less)
         if op is aten.var:
             self._finish(node, variance, seen, True, index, shape)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import random
 import warnings
+from typing import Any
 
 import pytest
 
@@ -399,8 +400,8 @@ def test_random_graphs(seed):
     )
     wanted, found = f(*a), run(*b)
     close(found, wanted, 2e-5)
-    sum(w.sum() for w in wanted).backward()
-    sum(w.sum() for w in found).backward()
+    for results in (wanted, found):
+        torch.stack([w.sum() for w in results]).sum().backward()
     for p, q in zip(a, b, strict=True):
         if p.grad is not None or q.grad is not None:
             torch.testing.assert_close(q.grad, p.grad, rtol=1e-4, atol=5e-5)
@@ -484,7 +485,7 @@ def test_gradients_of_layers_of_one_shape():
     torch.manual_seed(0)
     layers = nn.ModuleList(nn.Conv2d(4, 4, 3, padding=1) for _ in range(5))
 
-    def f(x):
+    def f(x: Any) -> Any:
         a, b, c, d, e = layers
         return e(d(c(torch.cat([a(x)[:, :2], b(x)[:, 2:]], 1))))
 
@@ -537,3 +538,17 @@ def test_sums_of_a_node_with_itself_take_no_time():
 
     with torch.no_grad():
         close(torch.compile(f, backend="tc")(torch.ones(2, 4)), f(torch.ones(2, 4)))
+
+
+def test_a_model_is_explained_as_often_as_one_asks():
+    model = nn.Sequential(nn.Linear(3, 4), nn.Softmax(1))
+    for _ in range(10):
+        assert "TC 0" in str(tc.explain(model, torch.ones(2, 3)))
+    graphs = []
+
+    def counted(gm, example):
+        graphs.append(gm)
+        return gm
+
+    torch.compile(model, backend=counted)(torch.ones(2, 3))
+    assert len(graphs) == 1

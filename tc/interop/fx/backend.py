@@ -85,14 +85,20 @@ def explain(model: Callable[..., Any], *args: Any, products: str = "measured", *
     """What `torch.compile(model, backend="tc")` makes of a call: calls the model with the arguments.
 
     `products` is the option of that name.  `str()` of the result says which operators are in which TC, with
-    its source, and why others stay with PyTorch.
+    its source, and why others stay with PyTorch.  As `torch._dynamo.explain`, it forgets what has been
+    compiled before and what it compiles itself: functions are compiled again when they are called.
     """
     found = Explanation()
+    dynamo: Any = import_module("torch._dynamo")
 
     def recording(gm: Any, example_inputs: Sequence[Any]) -> Any:
         return backend(gm, example_inputs, record=found.graphs.append, options={"products": products})
 
-    torch.compile(model, backend=recording)(*args, **kwargs)
+    dynamo.reset()  # else it would add to the compiles of a function, of which there may be a few
+    try:
+        torch.compile(model, backend=recording)(*args, **kwargs)
+    finally:
+        dynamo.reset()
     return found
 
 

@@ -90,6 +90,7 @@ def test_rows_by_their_length(dtype: str) -> None:
     same(library.cosine_similarity, F.cosine_similarity, x, x.flip(0))
 
 
+@pytest.mark.share(2)
 @TYPES
 def test_attention_to_nothing(dtype: str) -> None:
     torch.manual_seed(1)
@@ -117,6 +118,7 @@ def test_attention_to_nothing(dtype: str) -> None:
         assert not q_zero.grad.any()
 
 
+@pytest.mark.share(2)
 @TYPES
 def test_the_slope_of_what_is_constant(dtype: str) -> None:
     x = torch.ones((1, 4, 5), dtype=getattr(torch, dtype), requires_grad=True)
